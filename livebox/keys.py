@@ -1,0 +1,211 @@
+"""The configuration keys, each declared once: name, unit, default, bounds and what for.
+
+`livebox.settings` reads them; `docs/configuration.md` is generated from `KEYS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+PREFIX: Final = "LIVEBOX_"
+
+Value = int | float | str | bool
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
+_SECONDS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB)?", re.ASCII)
+_BYTES = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _duration(text: str) -> float:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError("is not a duration such as 30, 500ms, 15m, 24h or 7d")
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError("is not a size such as 65536, 64KiB or 1MiB")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise ValueError("is not a whole number")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if not re.fullmatch(r"-?\d+(\.\d+)?", text, re.ASCII):
+        raise ValueError("is not a number")
+    return float(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in _FLAGS:
+        raise ValueError("is not 1 or 0")
+    return _FLAGS[text.lower()]
+
+
+def _text(text: str) -> str:
+    return text
+
+
+# unit -> how a variable's text becomes the value
+_READERS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "s": _duration,
+    "bytes": _size,
+    "count": _count,
+    "1/s": _number,
+    "ratio": _number,
+    "flag": _flag,
+    "text": _text,
+    "path": _text,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One configuration key.
+
+    `unit` says how it is read (`s`, `bytes`, `count`, `1/s`, `ratio`, `flag`, `text`, `path`); numbers lie within
+    `minimum` and `maximum`, both inclusive; a text with `choices` is one of them. An empty text means: not set.
+    """
+
+    name: str
+    unit: str
+    default: Value
+    purpose: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+    variable_name: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets this key."""
+        return self.variable_name or PREFIX + self.name.upper().replace(".", "_")
+
+    def bound(self, value: float) -> str:
+        """A bound of this key with its unit, for people."""
+        number = int(value) if float(value).is_integer() else value
+        return f"{number}{'' if self.unit in ('count', 'ratio') else f' {self.unit}'}"
+
+    def read(self, text: str) -> Value:
+        """The value that `text` means; ValueError says what is wrong with it, without repeating a secret."""
+        value = _READERS[self.unit](text.strip())
+        self.check(value)
+        return value
+
+    def check(self, value: Value) -> None:
+        """Raise ValueError when `value` is out of this key's type or bounds."""
+        if self.unit in ("text", "path"):
+            if not isinstance(value, str):
+                raise ValueError("is not a text")
+            if self.choices and value not in self.choices:
+                raise ValueError(f"is not one of {', '.join(self.choices)}")
+            return
+        if self.unit == "flag":
+            if not isinstance(value, bool):
+                raise ValueError("is not true or false")
+            return
+        if isinstance(value, (bool, str)) or (self.unit in ("count", "bytes") and not isinstance(value, int)):
+            raise ValueError("is not a number of the right kind")
+        if self.minimum is not None and value < self.minimum:
+            raise ValueError(f"is {value}, below its minimum {self.bound(self.minimum)}")
+        if self.maximum is not None and value > self.maximum:
+            raise ValueError(f"is {value}, above its maximum {self.bound(self.maximum)}")
+
+
+def _declare(*keys: Key) -> Mapping[str, Key]:
+    return MappingProxyType({key.name: key for key in keys})
+
+
+DAY: Final = 86400
+MAXIMUM_SECONDS: Final = 10 * 365 * DAY
+
+KEYS: Final[Mapping[str, Key]] = _declare(
+    Key("data", "path", ".livebox", "Folder of the embedded PostgreSQL and of the keys that this instance makes"),
+    Key(
+        "database.url",
+        "text",
+        "",
+        "A PostgreSQL (15 or newer) to use instead of the embedded one",
+        variable_name="DATABASE_URL",
+    ),
+    # serving
+    Key("http.host", "text", "127.0.0.1", "Address the server listens on"),
+    Key("http.port", "count", 8080, "Port the server listens on; 0 takes a free one", 0, 65535),
+    Key("http.shutdown_grace", "s", 10, "How long a stopping server waits for requests that it accepted", 0, 300),
+    Key(
+        "log.level", "text", "info", "Least severe level that is logged", choices=("debug", "info", "warning", "error")
+    ),
+    Key(
+        "log.format",
+        "text",
+        "auto",
+        "Log lines as JSON or for people; auto is for people on a terminal",
+        choices=("auto", "json", "console"),
+    ),
+    Key("check.responses", "flag", False, "Check each response against the contract; for development, slow"),
+    Key(
+        "metrics.token", "text", "", "Bearer token for /metrics from beyond loopback; empty: loopback only", secret=True
+    ),
+    # the contract's limits
+    Key("api.page_size_default", "count", 50, "Elements of a page when the request gives no limit", 1, 1000),
+    Key("api.page_size_max", "count", 200, "Most elements of a page", 1, 1000),
+    Key("api.body_max_bytes", "bytes", 1024**2, "Largest request body, also after decompression", 1024, 64 * 1024**2),
+    Key("idempotency.retention", "s", DAY, "How long an Idempotency-Key replays", 60, MAXIMUM_SECONDS),
+    Key("rl.read.rate", "1/s", 200, "Reads per second and principal", 0.01, 1e6),
+    Key("rl.read.burst", "count", 400, "Reads that a principal may do at once", 1, 10**6),
+    Key("rl.write.rate", "1/s", 100, "Writes per second and principal", 0.01, 1e6),
+    Key("rl.write.burst", "count", 200, "Writes that a principal may do at once", 1, 10**6),
+    Key("rl.patch.rate", "1/s", 200, "Patches per second and principal", 0.01, 1e6),
+    Key("rl.patch.burst", "count", 400, "Patches that a principal may send at once", 1, 10**6),
+    Key(
+        "authz.not_found_timing_tolerance",
+        "ratio",
+        0.25,
+        "How far the median answer times of a hidden and an absent object may differ; held by tests",
+        0.01,
+        1,
+    ),
+    # who one is
+    Key("auth.token_ttl", "s", 90 * DAY, "Life of a local token when none is asked for", 60, MAXIMUM_SECONDS),
+    Key("auth.jwt_issuer", "text", "", "`iss` that a JWT must carry; empty: no JWT is accepted"),
+    Key("auth.jwt_audience", "text", "livebox", "`aud` that a JWT must carry"),
+    Key("auth.jwt_jwks_file", "path", "", "File with the JWKS that verifies JWTs (Ed25519, looked up by `kid`)"),
+    Key("auth.jwt_leeway", "s", 5, "Clock difference that `exp` and `nbf` forgive", 0, 300),
+    Key("invocation.ttl", "s", 900, "Life of an invocation token", 10, DAY),
+    # runs
+    Key("run.claim_lease", "s", 60, "How long a claimed run is not handed to another claim", 1, DAY),
+    Key("run.followups_max", "count", 20, "Most follow-ups that wait on one run", 1, 1000),
+    Key("run.step_detail_max_bytes", "bytes", 16 * 1024, "Largest detail of a step", 256, 1024**2),
+    Key("run.max_steps_persisted", "count", 2000, "Steps kept per run before the oldest are compacted", 10, 10**6),
+    # the log
+    Key("event.body_max_bytes", "bytes", 4096, "Message text in an event's payload; longer is truncated", 64, 1024**2),
+    Key("events.retention", "s", 30 * DAY, "How long events are kept; older cursors have expired", 60, MAXIMUM_SECONDS),
+    Key("snapshot.channels_max", "count", 500, "Channels in one snapshot page", 1, 10000),
+    Key("snapshot.threads_max", "count", 500, "Threads in one snapshot page", 1, 10000),
+    Key("snapshot.messages_max", "count", 500, "Message heads in one snapshot page", 1, 10000),
+    Key("snapshot.active_runs_max", "count", 500, "Active runs in one snapshot page", 1, 10000),
+    # the database
+    Key("db.readers", "count", 4, "Connections that serve reads", 1, 64),
+    Key("db.statement_timeout", "s", 10, "Longest single statement", 0.1, 600),
+    Key("db.lock_timeout", "s", 2, "Longest wait for a lock", 0.1, 60),
+    Key("lane.batch_max", "count", 64, "Operations that one commit groups", 1, 1024),
+    Key("lane.queue_max", "count", 2048, "Operations that may wait before the answer is: overloaded", 1, 10**6),
+    Key("jobs.retention_interval", "s", 60, "How often what has expired is removed", 1, DAY),
+)
+
+# Pairs where the first must not be above the second.
+ORDERED: Final = (("api.page_size_default", "api.page_size_max"), ("db.lock_timeout", "db.statement_timeout"))
