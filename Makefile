@@ -1,0 +1,69 @@
+# Two commands matter: `make demo` and `make test`. Both need only Python (3.11 or newer) and make.
+# PYTHON=/path/to/python3 chooses the interpreter; otherwise the first new enough one is taken.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+# Two workers suit a small machine; a file's tests stay spread, grouped ones together.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test serve generate lint format types imports bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+demo: $(VENV)/.runtime ## start a server with a real agent and watch one run from queued to completed
+	@$(BIN)/livebox demo
+
+serve: $(VENV)/.runtime ## start the server on its own embedded database
+	@$(BIN)/livebox serve
+
+test: $(VENV)/.dev ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+generate: $(VENV)/.dev ## make generated/ and the reference pages from the contract and the key declarations
+	$(BIN)/python -m livebox.codegen
+
+lint: $(VENV)/.dev ## style, SQL rules, links and what must not be committed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python -m tests.checks
+
+format: $(VENV)/.dev ## let ruff put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(VENV)/.dev ## check types, strictly
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev ## check that imports go one way
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp on this machine
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+clean: ## remove what was built and measured here; data folders stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache
+	rm -f .coverage .coverage.* coverage.xml
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Livebox needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || echo none)." \
+		"Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Livebox needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment" \
+		"(on Debian: apt install python3-venv)." >&2; exit 1; }
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what Livebox needs to run ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what Livebox needs to be built and tested ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
