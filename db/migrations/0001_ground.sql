@@ -359,8 +359,8 @@ COMMENT ON TRIGGER message_revisions_append_only ON livebox.message_revisions IS
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE livebox.log_state (
-    only  boolean PRIMARY KEY DEFAULT true CHECK (only),
-    floor bigint NOT NULL DEFAULT 0 CHECK (floor >= 0)
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    floor     bigint NOT NULL DEFAULT 0 CHECK (floor >= 0)
 );
 COMMENT ON TABLE livebox.log_state IS 'One row: the highest seq that retention has removed. A reader at or above it has missed nothing.';
 INSERT INTO livebox.log_state DEFAULT VALUES;
@@ -499,7 +499,7 @@ CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON live
 COMMENT ON TRIGGER audit_log_append_only ON livebox.audit_log IS 'Entries stay as they were written.';
 
 CREATE TABLE livebox.service (
-    only            boolean PRIMARY KEY DEFAULT true CHECK (only),
+    singleton       boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     available_since timestamptz NOT NULL DEFAULT livebox.clock(),
     touched_at      timestamptz NOT NULL DEFAULT livebox.clock()
 );
