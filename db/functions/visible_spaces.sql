@@ -1,0 +1,38 @@
+CREATE OR REPLACE FUNCTION livebox.visible_spaces(p_principal uuid) RETURNS TABLE (space_id uuid, level smallint)
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT r.space_id, max(r.level)::smallint
+      FROM livebox.principals me
+     CROSS JOIN LATERAL (
+            SELECT g.space_id, livebox.level_rank(g.level) AS level
+              FROM livebox.grants g
+             WHERE g.principal_id = me.id AND g.space_id IS NOT NULL
+            UNION ALL
+            SELECT g.space_id, livebox.level_rank(g.level)
+              FROM livebox.group_members m
+              JOIN livebox.grants g ON g.group_id = m.group_id AND g.space_id IS NOT NULL
+             WHERE m.principal_id = me.id
+            UNION ALL
+            SELECT c.space_id, 0::smallint
+              FROM livebox.grants g
+              JOIN livebox.channels c ON c.id = g.channel_id
+             WHERE g.principal_id = me.id AND g.channel_id IS NOT NULL
+            UNION ALL
+            SELECT c.space_id, 0::smallint
+              FROM livebox.group_members m
+              JOIN livebox.grants g ON g.group_id = m.group_id AND g.channel_id IS NOT NULL
+              JOIN livebox.channels c ON c.id = g.channel_id
+             WHERE m.principal_id = me.id
+            UNION ALL
+            SELECT c.space_id, 0::smallint
+              FROM livebox.channels c
+             WHERE c.operator_agent_id = me.id
+            UNION ALL
+            SELECT s.id, 4::smallint
+              FROM livebox.spaces s
+             WHERE me.role = 'owner'
+           ) AS r
+     WHERE me.id = p_principal AND me.status = 'active'
+     GROUP BY r.space_id
+$$;
+COMMENT ON FUNCTION livebox.visible_spaces(uuid) IS
+    'The spaces a principal may see with the level on the space itself; 0 where only some of its channels may be read.';
