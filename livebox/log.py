@@ -19,7 +19,7 @@ _SECRET_NAME = re.compile(r"authorization|cookie|credential|invocation|password|
 _SECRET_VALUE: Final = (
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]+"), rf"\1{MASK}"),
     (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), MASK),  # a JWT
-    (re.compile(r"\blb_[\w-]{8,}"), MASK),  # a local token
+    (re.compile(r"\blbx_[\w-]{8,}"), MASK),  # a local token
     (re.compile(r"(://[^:/@\s]*:)[^@\s]*@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(password=)('[^']*'|\S+)"), rf"\1{MASK}"),
 )

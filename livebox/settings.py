@@ -126,7 +126,7 @@ def _unknown(variables: Mapping[str, str]) -> list[str]:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.8)
     return f"; did you mean {close[0]}?" if close else ""
 
 

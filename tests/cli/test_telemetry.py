@@ -142,7 +142,7 @@ def test_two_servers_in_one_process_count_apart(telemetry: Telemetry) -> None:
 SECRETS = (
     "Bearer abc.def-123",
     "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl",
-    "lb_0123456789abcdef0123456789abcdef",
+    "lbx_0123456789abcdef0123456789abcdef",
     "postgresql://livebox:sesame@db.example.com/livebox",
     "host=db.example.com password=sesame dbname=livebox",
 )

@@ -1,0 +1,44 @@
+"""What the commands share: the configuration with its errors for people, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from livebox.keys import Value
+from livebox.settings import Settings, SettingsError
+
+
+class WrongConfiguration(click.ClickException):
+    """Every problem of the configuration, one a line; exit status 2."""
+
+    exit_code = 2
+
+    def __init__(self, error: SettingsError) -> None:
+        lines = [f"  {problem}" for problem in error.problems]
+        super().__init__("\n".join(["the configuration is wrong:", *lines, "See `livebox config --help`."]))
+
+
+def configuration(**given: Value | None) -> Settings:
+    """The effective configuration; `given` are command line options by key (`http__port` for `http.port`)."""
+    overrides = {name.replace("__", "."): value for name, value in given.items() if value is not None}
+    try:
+        return Settings.load(overrides=overrides)
+    except SettingsError as error:
+        raise WrongConfiguration(error) from None
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; plain tab-separated lines where the output is no terminal, so that other programs can read it."""
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            click.echo("\t".join(str(cell) for cell in row))
+        return
+    shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        shown.add_row(*(str(cell) for cell in row))
+    console.print(shown)
