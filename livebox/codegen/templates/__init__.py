@@ -1,0 +1,1 @@
+"""Modules that go into `generated/` as they stand: the parts of the edge that do not depend on the contract."""
