@@ -1,0 +1,76 @@
+"""What a handler may use, as Protocols. The server gives each request an object that satisfies `Context`.
+
+A handler knows no SQL and no HTTP: it names the operation, hands over what the edge has read and checked, and gives
+back an `Answer`. Pages, ETags, idempotency keys and problem documents are made from the answer at the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from db import Answer
+
+NOT_READY = "not_ready"
+"""Code of an answer (getReadiness only) whose body is no problem document though its status is 503."""
+
+
+class Invocations(Protocol):
+    """Makes the tokens that agents hold while they work on a run."""
+
+    def mint(self, *, run_id: str, agent_id: str, jti: str, claim_id: str, expires_at: float) -> str:
+        """A signed token for one claim of one run. `expires_at` is in seconds of the epoch."""
+        ...
+
+
+class Service(Protocol):
+    """What the process knows about itself."""
+
+    async def readiness(self) -> Answer:
+        """Body `Readiness`; code ok, or NOT_READY while the database does not answer or the server is stopping."""
+        ...
+
+    async def metrics(self) -> Answer:
+        """Prometheus text for who may read it, else a refusal."""
+        ...
+
+    def document(self, name: Literal["openapi", "asyncapi"]) -> Answer:
+        """One of the two contract documents as JSON."""
+        ...
+
+    def keys(self) -> Answer:
+        """Body `Jwks`: the public keys of invocation tokens."""
+        ...
+
+
+class Context(Protocol):
+    """One request: who asks, and the ways to have its operation done."""
+
+    @property
+    def invocations(self) -> Invocations:
+        """Makes invocation tokens."""
+        ...
+
+    @property
+    def service(self) -> Service:
+        """What the process knows about itself."""
+        ...
+
+    async def read(self, operation: str, parameters: Mapping[str, Any], *, limits: tuple[str, ...] = ()) -> Answer:
+        """Runs a reading SQL function as the caller. `limits` are configuration keys that it is given the values of."""
+        ...
+
+    async def write(
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
+        *,
+        limits: tuple[str, ...] = (),
+    ) -> Answer:
+        """Runs a writing SQL function as the caller, through the write lane. The answer is committed."""
+        ...
+
+    def seal(self, position: Mapping[str, Any]) -> str:
+        """A cursor for a position in a list of this operation, good for this caller and these filters only."""
+        ...
