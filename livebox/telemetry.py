@@ -85,9 +85,9 @@ class Telemetry:
         """Count one answered request; `operation` is an operationId, or `other` for an unknown route."""
         self._requests.add(operation, status, seconds)
 
-    def batch(self, waits: Sequence[float]) -> None:
-        """Count one committed batch of the write lane; `waits` are the seconds that each operation waited for it."""
-        self._batch.record(len(waits))
+    def batch(self, size: int, waits: Iterable[float]) -> None:
+        """Count one committed batch of the write lane; `waits` are the seconds that its operations waited for it."""
+        self._batch.record(size)
         for seconds in waits:
             self._wait.record(seconds)
 

@@ -30,7 +30,7 @@ SECRETS = {
     "a JWT": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}",
     "a private JWK": r'"d"\s*:\s*"[\w-]{40,}"',
     "an access key": r"\b(AKIA[0-9A-Z]{16}|gh[pousr]_\w{30,}|xox[abpr]-[\w-]{20,})",
-    "a password in a URL": r"[a-z]://[^:/@\s\"'{}]+:(?!secret@|password@|\*+@)[^@\s\"'{}*]{4,}@",
+    "a password in a URL": r"[a-z]://[^:/@\s\"'{}]+:(?!secret@|password@|sesame@|\*+@)[^@\s\"'{}*]{4,}@",
 }
 PATHS = r"(?<![\w.:/-])(/root/|/home/[a-z]|/work/|/Users/|[A-Z]:\\\\?Users)|\.\./shared\b"
 URL = re.compile(r"\b(?:https?|wss?)://([A-Za-z0-9.-]+)")

@@ -104,7 +104,7 @@ def test_requests_fill_a_histogram(telemetry: Telemetry) -> None:
 
 
 def test_a_batch_is_counted_once_and_each_wait(telemetry: Telemetry) -> None:
-    telemetry.batch([0.001, 0.002, 0.003])
+    telemetry.batch(3, [0.001, 0.002, 0.003])
     assert samples(telemetry, "livebox_lane_batch_size_sum") == [({}, 3)]
     assert samples(telemetry, "livebox_lane_batch_size_count") == [({}, 1)]
     assert samples(telemetry, "livebox_lane_wait_seconds_count") == [({}, 3)]
