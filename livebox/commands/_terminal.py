@@ -1,14 +1,19 @@
-"""What the commands share: the configuration with its errors for people, and tables."""
+"""What the commands share: configuration and database with their errors for people, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from db import DatabaseError
+from db.embedded import EmbeddedError
+from db.migrate import migrate
 from livebox.keys import Value
+from livebox.postgres import postgres
 from livebox.settings import Settings, SettingsError
 
 
@@ -42,3 +47,17 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         shown.add_row(*(str(cell) for cell in row))
     console.print(shown)
+
+
+@contextmanager
+def database(settings: Settings) -> Iterator[str]:
+    """The connection string of a database with the present schema, while the block runs.
+
+    What can go wrong with it is told in one line instead of a traceback.
+    """
+    try:
+        with postgres(settings) as dsn:
+            migrate(dsn)
+            yield dsn
+    except (DatabaseError, EmbeddedError) as error:
+        raise click.ClickException(f"the database: {error}") from error

@@ -118,7 +118,7 @@ JWT = ".".join(("eyJ" + "hbGciOiJFZERTQSJ9", "eyJ" + "zdWIiOiJhbGV4In0", "c2ln" 
         ("a.md", f"Bearer {JWT}", "a JWT"),
         ("a.json", '{"d": "' + "x" * 43 + '"}', "a private JWK"),
         ("a.py", "dsn = 'postgresql://livebox:hunter22" + "@db.example.com/x'", "a password in a URL"),
-        ("a.md", "see https://host.example.org." + "invalid/page", "host.example.org.inv"),
+        ("a.md", "see https://" + "unknown.invalid/page", "unknown.invalid"),
         ("a.py", "open('/" + "root/file')", "a path of one machine"),
         ("a.py", "open('/home/" + "someone/file')", "a path of one machine"),
         ("a.json", '{"a": [1, {"b": null}]}', "a null at /a/1/b"),
