@@ -1,0 +1,40 @@
+CREATE OR REPLACE FUNCTION livebox.perform(op text, caller jsonb, args jsonb) RETURNS livebox.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    wanted   jsonb := args -> 'idempotency';
+    who      uuid := (caller ->> 'principal')::uuid;
+    earlier  livebox.idempotency_keys;
+    outcome  livebox.answer;
+BEGIN
+    IF NOT livebox.caller_active(caller) THEN
+        RETURN livebox.refused('invalid_token');
+    END IF;
+
+    IF wanted IS NOT NULL THEN
+        SELECT * INTO earlier
+          FROM livebox.idempotency_keys k
+         WHERE k.principal_id = who AND k.operation = op AND k.key = wanted ->> 'key';
+        IF FOUND THEN
+            -- Gone or hidden since then comes first: a key tells nobody of what they may not see.
+            outcome := livebox.resource_answer(caller, earlier.resource_kind, earlier.resource_id);
+            IF outcome.code <> 'ok' THEN
+                RETURN outcome;
+            END IF;
+            IF earlier.request_hash <> wanted ->> 'hash' THEN
+                RETURN livebox.refused('idempotency_key_reused');
+            END IF;
+            outcome.code := earlier.code;
+            RETURN outcome;
+        END IF;
+    END IF;
+
+    EXECUTE format('SELECT * FROM livebox.%I($1, $2)', op) INTO outcome USING caller, args;
+
+    IF wanted IS NOT NULL AND outcome.resource_id IS NOT NULL AND outcome.code IN ('ok', 'created', 'accepted') THEN
+        INSERT INTO livebox.idempotency_keys (principal_id, operation, key, request_hash, code, resource_kind, resource_id)
+        VALUES (who, op, wanted ->> 'key', wanted ->> 'hash', outcome.code, outcome.resource_kind, outcome.resource_id);
+    END IF;
+    RETURN outcome;
+END $$;
+COMMENT ON FUNCTION livebox.perform(text, jsonb, jsonb) IS
+    'One writing operation: the caller must still be active, a repeated idempotency key answers with what it made then, everything else runs the function of that name.';

@@ -1,0 +1,3 @@
+"""Fixtures for all tests: see tests/fixtures/."""
+
+pytest_plugins = ["tests.fixtures.database"]
