@@ -102,16 +102,16 @@ CREATE TABLE livebox.runs (
         CONSTRAINT runs_billing_mode_expected_known CHECK (billing_mode_expected IN ('personal', 'organization')),
     billing_mode_used         text
         CONSTRAINT runs_billing_mode_used_known CHECK (billing_mode_used IN ('personal', 'organization')),
-    billing_evidence          jsonb
-        CONSTRAINT runs_billing_evidence_no_null CHECK (NOT livebox.has_json_null(billing_evidence)),
+    billing_evidence          text,
     model                     text,
     summary                   text,
     question                  jsonb
         CONSTRAINT runs_question_object CHECK (jsonb_typeof(question) = 'object' AND NOT livebox.has_json_null(question)),
     invocation_jti            uuid CONSTRAINT runs_invocation_jti_unique UNIQUE,
     started_jti               uuid,
-    started_claim_id          text,
+    started_claim_id          uuid,
     renewed_from_jti          uuid,
+    start_hash                text,
     finish_hash               text,
     document                  jsonb NOT NULL DEFAULT '{}'
         CONSTRAINT runs_document_object CHECK (jsonb_typeof(document) = 'object' AND NOT livebox.has_json_null(document)),
@@ -125,7 +125,7 @@ CREATE TABLE livebox.runs (
     cost_is_estimate          boolean,
     queued_at                 timestamptz NOT NULL,
     claimed_at                timestamptz,
-    claim_id                  text,
+    claim_id                  uuid,
     holder_seen_at            timestamptz,
     session_closed_at         timestamptz,
     started_at                timestamptz,
@@ -197,7 +197,7 @@ CREATE TABLE livebox.runs (
     CONSTRAINT runs_reported_end_with_end CHECK (reported_ended_at IS NULL OR finished_at IS NOT NULL),
     CONSTRAINT runs_not_its_own_parent CHECK (parent_run_id <> id),
     CONSTRAINT runs_texts_bounded CHECK (
-        length(claim_id) BETWEEN 1 AND 200 AND length(started_claim_id) <= 200 AND length(model) <= 200
+        length(model) <= 200 AND length(billing_evidence) <= 200 AND length(summary) <= 4000
         AND length(external_id) BETWEEN 1 AND 200 AND length(live_owner) <= 200)
 );
 
@@ -228,6 +228,7 @@ COMMENT ON COLUMN livebox.runs.invocation_jti IS 'Id of the one invocation token
 COMMENT ON COLUMN livebox.runs.started_jti IS 'Id of the token that started the run.';
 COMMENT ON COLUMN livebox.runs.started_claim_id IS 'The claim (the holder) that started the run; a repeated start is compared with it.';
 COMMENT ON COLUMN livebox.runs.renewed_from_jti IS 'Id of the token that the current one was renewed from.';
+COMMENT ON COLUMN livebox.runs.start_hash IS 'SHA-256 (hex) of the body that started it, so that a repeat replays and another body does not.';
 COMMENT ON COLUMN livebox.runs.finish_hash IS 'SHA-256 (hex) of holder and body of the finish that ended it, so that a repeat replays.';
 COMMENT ON COLUMN livebox.runs.document IS 'The patchable members of the run document, as last saved.';
 COMMENT ON COLUMN livebox.runs.document_as_of IS 'When the document was last saved.';
@@ -482,14 +483,35 @@ COMMENT ON TRIGGER run_followups_forward ON livebox.run_followups IS 'See guard_
 
 CREATE FUNCTION livebox.guard_trigger_reason() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM livebox.run_reasons WHERE code = NEW.trigger_state_reason AND state = NEW.trigger_state)
-       AND NOT (NEW.trigger_state = 'failed'
-                AND EXISTS (SELECT FROM livebox.rejection_reasons WHERE code = NEW.trigger_state_reason)) THEN
+    IF NOT EXISTS (SELECT FROM livebox.run_reasons WHERE code = NEW.trigger_state_reason)
+       AND NOT EXISTS (SELECT FROM livebox.rejection_reasons WHERE code = NEW.trigger_state_reason)
+       AND NEW.trigger_state_reason IS DISTINCT FROM current_setting('livebox.unlisted_denial', true) THEN
         RAISE EXCEPTION 'unknown reason of a trigger state' USING ERRCODE = 'LB109';
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_trigger_reason() IS 'LB109: the reason of a trigger state is one that a run can end with or a message be rejected for.';
+COMMENT ON FUNCTION livebox.guard_trigger_reason() IS
+    'LB109: the reason of a trigger state is one that a run can end with or a message be rejected for. Acceptance names a denial that is in neither list in livebox.unlisted_denial, since it must not undo the message.';
 CREATE TRIGGER messages_trigger_reason_known BEFORE INSERT OR UPDATE ON livebox.messages
     FOR EACH ROW WHEN (NEW.trigger_state_reason IS NOT NULL) EXECUTE FUNCTION livebox.guard_trigger_reason();
 COMMENT ON TRIGGER messages_trigger_reason_known ON livebox.messages IS 'See guard_trigger_reason.';
+
+CREATE TYPE livebox.run_change AS (
+    run     livebox.runs,
+    effects jsonb
+);
+COMMENT ON TYPE livebox.run_change IS 'A run after a change, and the facts to record after the commit.';
+
+CREATE TYPE livebox.run_hold AS (
+    run     livebox.runs,
+    refusal livebox.answer
+);
+COMMENT ON TYPE livebox.run_hold IS 'A run that was read under lock for its agent, or why it was not.';
+
+CREATE TYPE livebox.run_end AS (
+    state    text,
+    reason   text,
+    original text,
+    refusal  livebox.answer
+);
+COMMENT ON TYPE livebox.run_end IS 'The end that a report amounts to, the reason that was replaced by another, or why the report is refused.';

@@ -1,0 +1,23 @@
+CREATE OR REPLACE FUNCTION livebox.ask_cancel(p_run livebox.runs, p_by uuid) RETURNS livebox.runs
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_run livebox.runs;
+BEGIN
+    UPDATE livebox.runs r
+       SET cancel_requested_by = p_by,
+           cancel_requested_at = livebox.run_now(p_run),
+           version = p_run.version_reserved + 1,
+           version_reserved = p_run.version_reserved + 1
+     WHERE r.id = p_run.id AND r.state = p_run.state AND r.version = p_run.version
+    RETURNING r.* INTO v_run;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
+    END IF;
+    PERFORM livebox.run_event('run.changed', v_run, p_by, jsonb_build_object('cancel', livebox.run_cancel_json(v_run)));
+    PERFORM livebox.append_event(
+        'run.cancel_requested', p_by, '{}', 'run', v_run.id::text, v_run.version, 'personal',
+        jsonb_build_object('run_id', v_run.id, 'cancel', livebox.run_cancel_json(v_run)), v_run.agent_id);
+    RETURN v_run;
+END $$;
+COMMENT ON FUNCTION livebox.ask_cancel(livebox.runs, uuid) IS
+    'Records on a running run that it shall be cancelled, and tells who watches it and, personally, its agent.';

@@ -1,0 +1,20 @@
+CREATE OR REPLACE FUNCTION livebox.count_step(p_run livebox.runs, p_new bigint, p_at timestamptz) RETURNS livebox.runs
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_run livebox.runs;
+BEGIN
+    UPDATE livebox.runs r
+       SET step_count = p_run.step_count + p_new,
+           last_progress_at = p_at,
+           stalled_since = NULL,
+           version = p_run.version_reserved + 1,
+           version_reserved = p_run.version_reserved + 1
+     WHERE r.id = p_run.id AND r.state = p_run.state AND r.version = p_run.version
+    RETURNING r.* INTO v_run;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
+    END IF;
+    RETURN v_run;
+END $$;
+COMMENT ON FUNCTION livebox.count_step(livebox.runs, bigint, timestamptz) IS
+    'Raises the version of a run whose steps changed and counts the new ones; a step is progress.';
