@@ -18,8 +18,10 @@ NOT_READY = "not_ready"
 class Invocations(Protocol):
     """Makes the tokens that agents hold while they work on a run."""
 
-    def mint(self, *, run_id: str, agent_id: str, jti: str, claim_id: str, expires_at: float) -> str:
-        """A signed token for one claim of one run. `expires_at` is in seconds of the epoch."""
+    def mint(
+        self, *, run_id: str, agent_id: str, jti: str, claim_id: str, expires_at: float, issued_at: float | None = None
+    ) -> str:
+        """A signed token for one claim of one run; times in seconds of the epoch. Same arguments, same token."""
         ...
 
 

@@ -78,6 +78,8 @@ class Telemetry:
                     self._authz.add(1, {"reason": reason if reason in _AUTHZ_REASONS else OTHER})
                 case "log":
                     log.fact(effect)
+                case "invocation":  # for the handler, which makes the token
+                    pass
                 case _:
                     log.logger("telemetry").warning("unknown_effect")
 

@@ -6,9 +6,8 @@ BEGIN
     INSERT INTO livebox.threads (channel_id, parent_message_id, title, title_source, operator_agent_id, created_by)
     VALUES (p_channel.id, p_message.id, '', 'auto', p_channel.operator_agent_id, p_message.author_id)
     RETURNING * INTO v_thread;
-    PERFORM livebox.append_event(
-        'thread.created', p_message.author_id, jsonb_build_object('thread_id', v_thread.id), 'thread', v_thread.id::text,
-        v_thread.version, 'message.read', jsonb_build_object('thread', livebox.thread_json(v_thread)));
+    PERFORM livebox.append_thread_event(
+        'thread.created', v_thread, p_message.author_id, jsonb_build_object('thread', livebox.thread_json(v_thread)));
     RETURN v_thread.id;
 END $$;
 COMMENT ON FUNCTION livebox.open_thread(livebox.messages, livebox.channels) IS

@@ -1,0 +1,40 @@
+"""What agents are doing and have done."""
+
+from __future__ import annotations
+
+from db import Answer
+from generated.models import CancelRunRequest
+from generated.parameters import (
+    CancelRunParameters,
+    GetRunParameters,
+    ListActiveRunsParameters,
+    ListRunStepsParameters,
+    ListThreadRunsParameters,
+)
+from handlers.context import Context
+from handlers.messages import EVENT
+
+
+async def get_run(context: Context, parameters: GetRunParameters) -> Answer:
+    """One run, whole."""
+    return await context.read("get_run", parameters)
+
+
+async def list_run_steps(context: Context, parameters: ListRunStepsParameters) -> Answer:
+    """A page of a run's steps."""
+    return await context.read("list_run_steps", parameters)
+
+
+async def cancel_run(context: Context, parameters: CancelRunParameters, body: CancelRunRequest | None) -> Answer:
+    """Cancels a run, or asks its agent to."""
+    return await context.write("cancel_run", parameters, body, limits=EVENT)
+
+
+async def list_thread_runs(context: Context, parameters: ListThreadRunsParameters) -> Answer:
+    """A page of a thread's runs."""
+    return await context.read("list_thread_runs", parameters)
+
+
+async def list_active_runs(context: Context, parameters: ListActiveRunsParameters) -> Answer:
+    """A page of the active runs that the caller may see."""
+    return await context.read("list_active_runs", parameters)
