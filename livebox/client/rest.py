@@ -1,0 +1,186 @@
+"""The operations of the contract as typed methods, for people's tools and for agents."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, Literal, cast
+
+from generated.models import (
+    ActiveRunState,
+    Channel,
+    ClaimedInvocations,
+    EventPage,
+    FinishRunRequest,
+    Message,
+    Principal,
+    Readiness,
+    RecordRunStepRequest,
+    Run,
+    RunState,
+    RunStep,
+    RunSummary,
+    Snapshot,
+    Space,
+    StartRunRequest,
+    Thread,
+    UpdateRunStepRequest,
+)
+from livebox.client.connection import Connection
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+class Rest(Connection):
+    """A Livebox server, as one principal sees it. Use it as an async context manager.
+
+    Methods are named after the operations. They raise `Problem` when the server refuses and `Unreachable` when no
+    answer comes; lists give every item, page after page. Operations without a method go through `call`.
+    """
+
+    # messages
+
+    async def create_message(
+        self, thread_id: str, body: str, *, mentions: Sequence[str] = (), client_msg_id: str | None = None
+    ) -> Message:
+        """Post a message. The same `client_msg_id` (made up when not given) never posts twice."""
+        request: dict[str, Any] = {"body": body, "client_msg_id": client_msg_id or str(uuid.uuid4())}
+        if mentions:
+            request["mentions"] = list(mentions)
+        answer = await self.call("createMessage", path={"thread_id": thread_id}, body=request)
+        return cast(Message, answer.body)
+
+    async def get_message(self, message_id: str) -> Message:
+        """One message."""
+        return cast(Message, (await self.call("getMessage", path={"message_id": message_id})).body)
+
+    def list_thread_messages(self, thread_id: str, *, order: Literal["asc", "desc"] = "asc") -> AsyncIterator[Message]:
+        """The messages of a thread, oldest first unless `order` is desc."""
+        return self._items("listThreadMessages", {"thread_id": thread_id}, {"order": order})
+
+    # runs
+
+    async def get_run(self, run_id: str) -> Run:
+        """One run, whole."""
+        return cast(Run, (await self.call("getRun", path={"run_id": run_id})).body)
+
+    async def get_run_if_changed(self, run_id: str, version: int) -> Run | None:
+        """The run, or None while its version is still `version`."""
+        answer = await self.call("getRun", path={"run_id": run_id}, headers={"If-None-Match": f'"{version}"'})
+        return cast(Run, answer.body) if answer.status == 200 else None
+
+    async def watch_run(self, run_id: str, *, every: float = 0.2) -> AsyncIterator[Run]:
+        """The run now and whenever it has changed, until it has ended; asks each `every` seconds."""
+        run = await self.get_run(run_id)
+        yield run
+        while run["state"] not in ENDED:
+            await asyncio.sleep(every)
+            changed = await self.get_run_if_changed(run_id, run["version"])
+            if changed is not None:
+                run = changed
+                yield run
+
+    async def cancel_run(self, run_id: str) -> Run:
+        """Ask for the run to be cancelled. It has ended when its state says so; until then `cancel` says who asked."""
+        return cast(Run, (await self.call("cancelRun", path={"run_id": run_id}, body={})).body)
+
+    def list_run_steps(self, run_id: str) -> AsyncIterator[RunStep]:
+        """The steps of a run, in the order in which they were recorded."""
+        return self._items("listRunSteps", {"run_id": run_id})
+
+    def list_thread_runs(self, thread_id: str, *, state: RunState | None = None) -> AsyncIterator[RunSummary]:
+        """The runs of a thread, newest first."""
+        return self._items("listThreadRuns", {"thread_id": thread_id}, {"state": state})
+
+    def list_active_runs(
+        self, *, agent_id: str | None = None, state: ActiveRunState | None = None
+    ) -> AsyncIterator[RunSummary]:
+        """All active runs that the principal may see, newest first."""
+        return self._items("listActiveRuns", {}, {"agent_id": agent_id, "state": state})
+
+    # run control: `invocation` is the token that came with the claimed run
+
+    async def claim_invocations(self, claim_id: str, *, limit: int = 1) -> ClaimedInvocations:
+        """Take work. Repeat a claim whose answer was lost with the same `claim_id`: the answer is the same."""
+        body = {"claim_id": claim_id, "limit": limit}
+        return cast(ClaimedInvocations, (await self.call("claimInvocations", body=body)).body)
+
+    async def start_run(self, run_id: str, invocation: str, request: StartRunRequest | None = None) -> Run:
+        """Begin to work on a claimed run."""
+        return cast(Run, await self._controlled("startRun", run_id, invocation, request or {}))
+
+    async def record_run_step(
+        self, run_id: str, step_id: str, invocation: str, request: RecordRunStepRequest
+    ) -> RunStep:
+        """Record a step under an id of your own; the same id records nothing twice."""
+        return cast(RunStep, await self._controlled("recordRunStep", run_id, invocation, request, step_id=step_id))
+
+    async def update_run_step(
+        self, run_id: str, step_id: str, invocation: str, request: UpdateRunStepRequest
+    ) -> RunStep:
+        """Update or finish a step."""
+        return cast(RunStep, await self._controlled("updateRunStep", run_id, invocation, request, step_id=step_id))
+
+    async def finish_run(self, run_id: str, invocation: str, request: FinishRunRequest) -> Run:
+        """End the run."""
+        return cast(Run, await self._controlled("finishRun", run_id, invocation, request))
+
+    # structure
+
+    async def get_principal(self, principal_id: str) -> Principal:
+        """One principal."""
+        return cast(Principal, (await self.call("getPrincipal", path={"principal_id": principal_id})).body)
+
+    def list_spaces(self) -> AsyncIterator[Space]:
+        """The spaces that the principal may see."""
+        return self._items("listSpaces", {})
+
+    def list_channels(self, *, space_id: str | None = None) -> AsyncIterator[Channel]:
+        """The channels that the principal may see."""
+        return self._items("listChannels", {}, {"space_id": space_id})
+
+    def list_threads(self, *, channel_id: str | None = None) -> AsyncIterator[Thread]:
+        """The threads that the principal may see, newest first."""
+        return self._items("listThreads", {}, {"channel_id": channel_id})
+
+    async def get_thread(self, thread_id: str) -> Thread:
+        """One thread."""
+        return cast(Thread, (await self.call("getThread", path={"thread_id": thread_id})).body)
+
+    async def create_thread(self, channel_id: str, title: str = "") -> Thread:
+        """A new thread in a channel."""
+        answer = await self.call("createThread", path={"channel_id": channel_id}, body={"title": title})
+        return cast(Thread, answer.body)
+
+    # sync and service
+
+    async def get_snapshot(self) -> Snapshot:
+        """Everything that the principal may see, at one moment."""
+        return cast(Snapshot, (await self.call("getSnapshot")).body)
+
+    async def list_events(self, after: int, *, limit: int | None = None) -> EventPage:
+        """What happened after the position `after` of the log."""
+        return cast(EventPage, (await self.call("listEvents", query={"after": after, "limit": limit})).body)
+
+    async def get_readiness(self) -> Readiness:
+        """Whether the server can do its work; one that cannot yet is waited for within the patience."""
+        return cast(Readiness, (await self.call("getReadiness")).body)
+
+    async def _controlled(self, operation_id: str, run_id: str, invocation: str, body: Any, **path: str) -> Any:
+        answer = await self.call(
+            operation_id, path={"run_id": run_id, **path}, headers={"Livebox-Invocation": invocation}, body=body
+        )
+        return answer.body
+
+    async def _items(
+        self, operation_id: str, path: Mapping[str, str], query: Mapping[str, str | int | None] | None = None
+    ) -> AsyncIterator[Any]:
+        cursor: str | None = None
+        while True:
+            page = (await self.call(operation_id, path=path, query={**(query or {}), "cursor": cursor})).body
+            for item in page["items"]:
+                yield item
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
