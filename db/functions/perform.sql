@@ -4,6 +4,7 @@ DECLARE
     wanted   jsonb := args -> 'idempotency';
     who      uuid := (caller ->> 'principal')::uuid;
     earlier  livebox.idempotency_keys;
+    called   record;
     outcome  livebox.answer;
 BEGIN
     IF NOT livebox.caller_active(caller) THEN
@@ -28,7 +29,9 @@ BEGIN
         END IF;
     END IF;
 
-    EXECUTE format('SELECT * FROM livebox.%I($1, $2)', op) INTO outcome USING caller, args;
+    -- One column of a composite type: half the planning of a function in FROM.
+    EXECUTE format('SELECT livebox.%I($1, $2) AS answer', op) INTO called USING caller, args;
+    outcome := called.answer;
 
     IF wanted IS NOT NULL AND outcome.resource_id IS NOT NULL AND outcome.code IN ('ok', 'created', 'accepted') THEN
         INSERT INTO livebox.idempotency_keys (principal_id, operation, key, request_hash, code, resource_kind, resource_id)

@@ -465,6 +465,7 @@ CREATE TABLE livebox.lane_batches (
     created_at timestamptz NOT NULL DEFAULT livebox.clock()
 );
 COMMENT ON TABLE livebox.lane_batches IS 'The answers of each committed batch of writes: tells what became of one whose COMMIT was not heard.';
+ALTER TABLE livebox.lane_batches ALTER COLUMN answers SET STORAGE EXTERNAL; -- short-lived: compressing costs more than it saves
 CREATE INDEX lane_batches_age ON livebox.lane_batches (created_at);
 COMMENT ON INDEX livebox.lane_batches_age IS 'What retention removes next.';
 
