@@ -1,0 +1,44 @@
+"""`livebox serve`: the server, with its own database unless DATABASE_URL names another."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+import uvloop
+
+from livebox import log
+from livebox.app import App, StartError, serve
+from livebox.commands._terminal import configuration, database
+from livebox.jwks import KeySetError
+from livebox.keyring import KeyringError
+from livebox.settings import Settings
+
+
+@click.command("serve")
+@click.option("--host", help="Address to listen on; `http.host` by default.")
+@click.option("--port", type=int, help="Port to listen on, 0 for a free one; `http.port` by default.")
+def command(host: str | None, port: int | None) -> None:
+    """Bring the schema up to date and serve until SIGTERM or Ctrl-C.
+
+    What was accepted is finished first. Prints the URL once it listens.
+    """
+    settings = configuration(http__host=host, http__port=port)
+    log.configure(settings.text("log.level"), settings.text("log.format"))
+    # Until the server has handlers of its own, a signal must still leave the embedded database in order.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with database(settings) as dsn:
+        try:
+            uvloop.run(serve(settings, dsn, lambda app: _announce(settings, app)))
+        except (StartError, KeyringError, KeySetError) as error:
+            raise click.ClickException(str(error)) from None
+        except OSError as error:
+            where = f"{settings.text('http.host')}:{settings.integer('http.port')}"
+            raise click.ClickException(f"cannot listen on {where}: {error.strerror or error}") from None
+
+
+def _announce(settings: Settings, app: App) -> None:
+    host = settings.text("http.host")
+    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104
+    click.echo(f"Livebox listens on http://{shown}:{app.port} (Ctrl-C stops it)")
