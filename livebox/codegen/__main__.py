@@ -8,6 +8,8 @@ from pathlib import Path
 
 from livebox.codegen.documents import DocumentError, load
 from livebox.codegen.output import differences, files, write
+from livebox.codegen.state_diagram import DiagramError
+from livebox.codegen.state_diagram import pages as diagram
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,7 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         wanted = files(load(options.root))
-    except DocumentError as error:
+        if (options.root / "db" / "migrations").is_dir():
+            wanted |= diagram(options.root)
+    except (DocumentError, DiagramError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if options.check:
