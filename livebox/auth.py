@@ -7,6 +7,7 @@ revoked does change; the database checks that in the statement that does the wor
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 import secrets
 import time
@@ -90,6 +91,12 @@ class Authenticator:
     def forget(self, header: str) -> None:
         """Work this header out anew the next time."""
         self._known.pop(header, None)
+
+    @staticmethod
+    def is_bearer(header: str | None, token: str) -> bool:
+        """Does this header carry exactly `token`? Never true for an empty one."""
+        match = _BEARER.fullmatch(header) if header else None
+        return match is not None and token != "" and hmac.compare_digest(match[1].encode(), token.encode())
 
     async def authenticate(self, header: str | None) -> Caller:
         """The caller. Raises Unauthenticated, and whatever the database raises when it cannot be asked."""

@@ -32,6 +32,10 @@ class Invocation(NamedTuple):
     claim_id: str
     expires_at: float
 
+    def claims(self) -> dict[str, str]:
+        """What the SQL functions decide by."""
+        return {"run_id": self.run_id, "agent_id": self.agent_id, "jti": self.jti, "claim_id": self.claim_id}
+
 
 class Invocations:
     """Makes and verifies the tokens. The first of `keys` signs, all of them verify."""
@@ -47,15 +51,20 @@ class Invocations:
         """The JWKS with which others can verify these tokens."""
         return jwks.document(self._keys)
 
-    def mint(self, *, run_id: str, agent_id: str, jti: str, claim_id: str, expires_at: float) -> str:
-        """A token for one claim of one run. `expires_at` is in seconds of the epoch."""
+    def mint(
+        self, *, run_id: str, agent_id: str, jti: str, claim_id: str, expires_at: float, issued_at: float | None = None
+    ) -> str:
+        """A token for one claim of one run; times in seconds of the epoch, issued now unless said otherwise.
+
+        The same arguments make the same token, so that a repeated claim gets the same answer.
+        """
         claims = {
             "iss": ISSUER,
             "aud": run_id,
             "sub": agent_id,
             "jti": jti,
             "claim_id": claim_id,
-            "iat": int(self._now()),
+            "iat": int(self._now() if issued_at is None else issued_at),
             "exp": int(expires_at),
         }
         return jwt.encode(claims, self._signing, algorithm=jwks.ALGORITHM, headers={"kid": self._kid})

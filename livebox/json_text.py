@@ -6,8 +6,8 @@ the contract has none. `read` finds all of that. Its fast path is one native dec
 text that smells is looked at closely, by `explain`, which walks the text with an explicit stack and so cannot be
 brought down by nesting.
 
-Numbers: an integral number becomes an int however it was written (`1e2` is 100); its magnitude ends at 2^53 - 1, and
-a negative zero written as a fraction is refused because PostgreSQL would store another number.
+Numbers: an integral number becomes an int however it was written (`1e2` is 100), within +-(2^53 - 1); others are
+doubles. A negative zero with a fraction stays a float, so that where the contract wants an integer it is refused.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MAX_POINTER: Final = 500
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong: `pointer` is an RFC 6901 pointer, None where no place in the document can be named."""
+    """One thing that is wrong, and where: `pointer` is an RFC 6901 pointer, empty for the document as a whole."""
 
     code: str
-    pointer: str | None
+    pointer: str
     message: str
 
 
@@ -40,24 +40,22 @@ class JsonRefused(Exception):
         super().__init__(findings[0].message)
 
 
-SYNTAX: Final = "invalid_json"
-UTF8: Final = "invalid_utf8"
+SYNTAX: Final = "malformed_json"
 DEPTH: Final = "too_deep"
-DUPLICATE: Final = "duplicate_member"
+DUPLICATE: Final = "duplicate_key"
 NULL: Final = "null_not_allowed"
-NUMBER: Final = "number_out_of_range"
-NUL: Final = "nul_character"
-SURROGATE: Final = "lone_surrogate"
+NUMBER: Final = "invalid_number"
+TEXT: Final = "invalid_text"
 # What keeps a text from being one JSON document with one meaning; the rest are readable documents that we refuse.
-UNREADABLE: Final = frozenset({SYNTAX, UTF8, DEPTH, DUPLICATE})
+UNREADABLE: Final = frozenset({SYNTAX, DEPTH, DUPLICATE})
 
 
 def _number(literal: str) -> float | int:
     number = float(literal)
     if number.is_integer():
-        if abs(number) > MAX_INTEGER or (number == 0 and literal[0] == "-"):
+        if abs(number) > MAX_INTEGER:
             raise ValueError(literal)
-        return int(number)
+        return int(number) if number or literal[0] != "-" else number
     if number - number != 0:
         raise ValueError(literal)
     return number
@@ -152,7 +150,7 @@ class _Scan:
 
     def run(self) -> list[Finding]:
         if self.text.startswith("\ufeff"):
-            return [Finding(SYNTAX, None, "The text starts with a byte order mark.")]
+            return [Finding(SYNTAX, "", "The text starts with a byte order mark.")]
         while len(self.findings) < MAX_FINDINGS:
             match = _TOKEN.match(self.text, self.at)
             if match is None:
@@ -261,16 +259,16 @@ class _Scan:
             except ValueError:
                 fits = False
         if not fits:
-            self._find(NUMBER, "The number is not within +-(2^53 - 1), or is a negative zero.")
+            self._find(NUMBER, "The number is not within +-(2^53 - 1).")
 
     def _syntax(self) -> bool:
         where = f"at character {self._position()}"
         if _NOT_FINITE.match(self.text, self.at):
             self._find(SYNTAX, f"NaN and infinity are no JSON numbers ({where}).")
         elif _RAW_SURROGATE.search(self.text, self.at):
-            self._find(UTF8, f"The text is not UTF-8 ({where} or after).")
+            self._find(SYNTAX, f"The text is not UTF-8 ({where} or after).")
         elif self.expected == _END:
-            self.findings.append(Finding(SYNTAX, None, f"There is more text after the document ({where})."))
+            self.findings.append(Finding(SYNTAX, "", f"There is more text after the document ({where})."))
         else:
             self._find(SYNTAX, f"The text is not JSON: {_WANTED[self.expected]} is missing {where}.")
         return False
@@ -300,7 +298,7 @@ def escape(token: str) -> str:
 def _unescape(escaped: str) -> tuple[str, tuple[str, str] | None]:
     """The text of a string token, or what is wrong with it as (code, rest of a sentence)."""
     if _RAW_SURROGATE.search(escaped):
-        return "", (UTF8, "is not UTF-8.")
+        return "", (SYNTAX, "is not UTF-8.")
     if "\\" not in escaped:
         return escaped, None
     high = -1  # where a low surrogate must come next
@@ -308,15 +306,15 @@ def _unescape(escaped: str) -> tuple[str, tuple[str, str] | None]:
         unit = int(match[1], 16) if match[1] else -1
         if 0xDC00 <= unit <= 0xDFFF:
             if high != match.start():
-                return "", (SURROGATE, "holds half of a surrogate pair.")
+                return "", (TEXT, "holds half of a surrogate pair.")
             high = -1
             continue
         if high >= 0:
-            return "", (SURROGATE, "holds half of a surrogate pair.")
+            return "", (TEXT, "holds half of a surrogate pair.")
         if unit == 0:
-            return "", (NUL, "holds a NUL character.")
+            return "", (TEXT, "holds a NUL character.")
         if 0xD800 <= unit <= 0xDBFF:
             high = match.end()
     if high >= 0:
-        return "", (SURROGATE, "holds half of a surrogate pair.")
+        return "", (TEXT, "holds half of a surrogate pair.")
     return str(msgspec.json.decode(f'"{escaped}"'.encode())), None

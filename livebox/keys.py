@@ -146,6 +146,8 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("http.host", "text", "127.0.0.1", "Address the server listens on"),
     Key("http.port", "count", 8080, "Port the server listens on; 0 takes a free one", 0, 65535),
     Key("http.shutdown_grace", "s", 10, "How long a stopping server waits for requests that it accepted", 0, 300),
+    Key("http.body_timeout", "s", 30, "How long the body of a request may take to arrive", 0.1, 600),
+    Key("log.requests", "flag", False, "Write one log line for each request"),
     Key(
         "log.level", "text", "info", "Least severe level that is logged", choices=("debug", "info", "warning", "error")
     ),
@@ -163,7 +165,9 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     # the contract's limits
     Key("api.page_size_default", "count", 50, "Elements of a page when the request gives no limit", 1, 1000),
     Key("api.page_size_max", "count", 200, "Most elements of a page", 1, 1000),
-    Key("api.body_max_bytes", "bytes", 1024**2, "Largest request body, also after decompression", 1024, 64 * 1024**2),
+    Key(
+        "api.body_max_bytes", "bytes", 1024**2, "Largest request body; compressed ones are refused", 1024, 64 * 1024**2
+    ),
     Key("idempotency.retention", "s", DAY, "How long an Idempotency-Key replays", 60, MAXIMUM_SECONDS),
     Key("rl.read.rate", "1/s", 200, "Reads per second and principal", 0.01, 1e6),
     Key("rl.read.burst", "count", 400, "Reads that a principal may do at once", 1, 10**6),
@@ -171,6 +175,8 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("rl.write.burst", "count", 200, "Writes that a principal may do at once", 1, 10**6),
     Key("rl.patch.rate", "1/s", 200, "Patches per second and principal", 0.01, 1e6),
     Key("rl.patch.burst", "count", 400, "Patches that a principal may send at once", 1, 10**6),
+    Key("rl.auth.rate", "1/s", 20, "Failed authentications per second and peer address", 0.01, 1e6),
+    Key("rl.auth.burst", "count", 200, "Failed authentications that a peer address may make at once", 1, 10**6),
     Key(
         "authz.not_found_timing_tolerance",
         "ratio",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 from typing import NamedTuple
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
@@ -21,8 +21,9 @@ class Trace(NamedTuple):
         """The span of a request that came with this header; a new trace where it is absent or not valid."""
         match = _TRACEPARENT.fullmatch(traceparent.strip()) if traceparent and len(traceparent) <= 512 else None
         if match is None or _invalid(match):
-            return cls(secrets.token_hex(16), secrets.token_hex(8))
-        return cls(match[2], secrets.token_hex(8), bool(int(match[4], 16) & 1))
+            digits = f"{random.getrandbits(192) | 1 << 191 | 1:048x}"  # ids are no secrets, but not all 0
+            return cls(digits[:32], digits[32:])
+        return cls(match[2], f"{random.getrandbits(64) | 1:016x}", bool(int(match[4], 16) & 1))
 
     @property
     def traceparent(self) -> str:

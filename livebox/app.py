@@ -1,0 +1,181 @@
+"""The composition root: makes every part of the server from the configuration, starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from db import Answer, Database
+from generated import handlers as contract
+from generated.operations import OPERATIONS
+from generated.validators import DOCUMENT
+from livebox import jwks
+from livebox.auth import Authenticator, Issuer
+from livebox.bodies import Bodies
+from livebox.context import Plant
+from livebox.cursors import Cursors
+from livebox.edge import Edge, Handler, ResponseCheck
+from livebox.invocations import Invocations
+from livebox.keyring import Keyring
+from livebox.limits import Limit
+from livebox.log import logger
+from livebox.responses import Reply
+from livebox.server import Server
+from livebox.service import Service
+from livebox.settings import Settings
+from livebox.telemetry import Telemetry
+
+KEYS_FOLDER: Final = "keys"
+RATE_CLASSES: Final = ("read", "write", "patch")
+
+_log = logger("app")
+
+
+class StartError(Exception):
+    """The server cannot start; the text says why, for whoever runs it."""
+
+
+class App:
+    """One server on the database `dsn`, whose schema is there already. `port` is known once it is started."""
+
+    def __init__(self, settings: Settings, dsn: str) -> None:
+        """Raises StartError, `keyring.KeyringError` or `jwks.KeySetError` when something is missing or wrong."""
+        handlers = load_handlers()
+        keyring = Keyring(Path(settings.text("data")) / KEYS_FOLDER)
+        self.telemetry = Telemetry(DOCUMENT["schemas"]["RunReason"]["enum"])
+        self.database = Database(
+            dsn,
+            readers=settings.integer("db.readers"),
+            batch_max=settings.integer("lane.batch_max"),
+            queue_max=settings.integer("lane.queue_max"),
+            on_batch=self.telemetry.batch,
+            on_effects=self.telemetry.record,
+        )
+        self.invocations = Invocations(keyring.invocation_keys())
+        self.service = Service(self.database, self.telemetry, self.invocations)
+        self.edge = Edge(
+            Plant(
+                settings,
+                self.database,
+                self.telemetry,
+                self.service,
+                Cursors(keyring.cursor_key()),
+                self.invocations,
+            ),
+            handlers,
+            Authenticator(self._resolve, issuer(settings)),
+            {name: _limit(settings, name) for name in RATE_CLASSES},
+            _limit(settings, "auth"),
+            Bodies(settings.integer("api.body_max_bytes"), settings.number("http.body_timeout")),
+            check=response_check() if settings.flag("check.responses") else None,
+            log_requests=settings.flag("log.requests"),
+        )
+        self._server = Server(
+            self.edge, settings.text("http.host"), settings.integer("http.port"), settings.number("http.shutdown_grace")
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._server.port
+
+    async def start(self) -> None:
+        """Open the database, then listen. Raises `db.DatabaseError` or OSError; then nothing is left open."""
+        await self.database.start()
+        try:
+            await self._server.start()
+        except BaseException:
+            await self.database.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
+        self.service.stopping = True
+        await self._server.stop()
+        await self.database.stop()
+        self.telemetry.close()
+
+    async def _resolve(self, token_hash: str) -> Answer:
+        return await self.database.readers.call("authenticate_token", None, {"hash": token_hash})
+
+
+async def serve(settings: Settings, dsn: str, started: Callable[[App], None] | None = None) -> None:
+    """Run a server until SIGTERM or SIGINT; `started` is told once it listens. A second signal ends it at once."""
+    app = App(settings, dsn)
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def ask() -> None:
+        if asked.is_set():
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask)
+    try:
+        await app.start()
+        try:
+            _log.info("started", port=app.port)
+            if started is not None:
+                started(app)
+            await asked.wait()
+            _log.info("stopping")
+        finally:
+            await app.stop()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def load_handlers() -> Mapping[str, Handler]:
+    """The function of each operation. Raises StartError where contract and handlers differ, either way."""
+    modules = {}
+    missing = []
+    for name in sorted({operation.module for operation in OPERATIONS.values()}):
+        try:
+            modules[name] = importlib.import_module(f"handlers.{name}")
+        except ModuleNotFoundError:
+            missing.append(f"there is no module handlers/{name}.py")
+    findings = missing or contract.check(modules)
+    if findings:
+        raise StartError("contract and handlers differ:\n" + "\n".join(findings))
+    return contract.functions(modules)
+
+
+def issuer(settings: Settings) -> Issuer | None:
+    """Whose JWTs are taken; None when the configuration names nobody."""
+    name, file = settings.text("auth.jwt_issuer"), settings.text("auth.jwt_jwks_file")
+    if not name and not file:
+        return None
+    if not name or not file:
+        raise StartError("auth.jwt_issuer and auth.jwt_jwks_file go together: set both or none")
+    audience, leeway = settings.text("auth.jwt_audience"), settings.number("auth.jwt_leeway")
+    return Issuer(name, audience, jwks.read(Path(file)), leeway)
+
+
+def response_check() -> ResponseCheck:
+    """Checks each response against the contract. Raises StartError where openapi-core is not installed."""
+    try:
+        from livebox.conformance import Conformance, Seen
+    except ImportError:
+        raise StartError("check.responses needs openapi-core: install livebox[dev]") from None
+    conformance = Conformance()
+
+    def check(request: web.BaseRequest, response: Reply) -> list[str]:
+        body = response.body if request.method != "HEAD" else b""
+        return conformance.findings(
+            Seen(request.method, request.rel_url.raw_path, response.status, response.headers, body)
+        )
+
+    return check
+
+
+def _limit(settings: Settings, name: str) -> Limit:
+    return Limit(settings.number(f"rl.{name}.rate"), settings.integer(f"rl.{name}.burst"))

@@ -1,0 +1,119 @@
+"""Is a response what the contract says? Checked in tests and, with `check.responses`, in development; never otherwise.
+
+The reading of the contract is openapi-core's, not our own, so that a mistake of the generator cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from openapi_core import Config, OpenAPI
+from openapi_core.datatypes import RequestParameters
+from openapi_core.exceptions import OpenAPIError
+from openapi_core.templating.paths.exceptions import PathError
+from werkzeug.datastructures import Headers, ImmutableMultiDict
+from yarl import URL
+
+from generated.problems import PROBLEMS
+from generated.validators import checker
+from livebox import json_text, responses
+from livebox.service import openapi_document
+
+
+class Seen(NamedTuple):
+    """One answered request."""
+
+    method: str
+    path: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Request:
+    """What openapi-core wants to know of a request to check its response."""
+
+    host_url = "http://localhost"
+    body = None
+    content_type = ""
+
+    def __init__(self, method: str, path: str) -> None:
+        self.method = method.lower()
+        self.path = path
+        self.full_url_pattern = self.host_url + path
+        self.parameters = RequestParameters(query=ImmutableMultiDict(), header=Headers(), cookie=ImmutableMultiDict())
+
+
+class _Response:
+    def __init__(self, seen: Seen) -> None:
+        self.status_code = seen.status
+        self.headers = Headers(list(seen.headers.items()))
+        self.content_type = seen.headers.get("Content-Type", "").lower()
+        self.data = seen.body
+
+
+class Conformance:
+    """Checks responses. Making one takes a third of a second, a check some milliseconds."""
+
+    def __init__(self) -> None:
+        config = Config(extra_media_type_deserializers={responses.PROBLEM_JSON: json.loads})
+        self._contract = OpenAPI.from_dict(json.loads(openapi_document()), config=config)
+
+    def findings(self, seen: Seen) -> list[str]:
+        """What is wrong with an answer; nothing when all is well."""
+        found = [*_headers(seen), *_body(seen)]
+        if seen.method == "HEAD":
+            return found  # the contract has no HEAD of its own; its headers were looked at
+        path = URL(seen.path, encoded=True).path
+        try:
+            self._contract.validate_response(_Request(seen.method, path), _Response(seen))
+        except PathError:
+            if seen.status not in (400, 404, 405):
+                found.append(f"{seen.status} on a path or method that the contract does not have")
+        except OpenAPIError as error:
+            found.append(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
+        return found
+
+
+def _headers(seen: Seen) -> list[str]:
+    found = []
+    if len(seen.headers.get("Request-Id", "")) != 36:
+        found.append("the header Request-Id is missing")
+    if "traceparent" not in seen.headers:
+        found.append("the header traceparent is missing")
+    if seen.status == 405 and not seen.headers.get("Allow"):
+        found.append("405 without Allow")
+    if seen.status == 401 and not seen.headers.get("WWW-Authenticate"):
+        found.append("401 without WWW-Authenticate")
+    if seen.status in (429, 503) and not seen.headers.get("Retry-After"):
+        found.append(f"{seen.status} without Retry-After")
+    return found
+
+
+def _body(seen: Seen) -> list[str]:
+    media = seen.headers.get("Content-Type", "")
+    if seen.method == "HEAD" or seen.status in (204, 304):
+        return [f"{seen.status} to {seen.method} has a body"] if seen.body else []
+    if not media.startswith(("application/json", "application/problem+json")):
+        return [] if seen.status < 400 else [f"{seen.status} is of type {media!r}"]
+    try:
+        value = json_text.read(seen.body)
+    except json_text.JsonRefused as refused:
+        return [f"the body: {finding.message} ({finding.pointer})" for finding in refused.findings]
+    return _problem(seen, media, value) if seen.status >= 400 and media != responses.JSON else []
+
+
+def _problem(seen: Seen, media: str, value: Any) -> list[str]:
+    errors = checker("/schemas/Problem")(value)
+    found = [f"the problem: {error.name} {error.message}" for error in errors]
+    if media != responses.PROBLEM_JSON:
+        found.append(f"a problem of type {media!r}")
+    if found:
+        return found
+    if PROBLEMS[value["code"]] != (seen.status, value["title"]) or value["status"] != seen.status:
+        found.append("code, status and title of the problem do not belong together")
+    if value["request_id"] != seen.headers.get("Request-Id"):
+        found.append("the problem names another request than its header")
+    return found

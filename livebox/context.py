@@ -1,0 +1,140 @@
+"""What a handler may use while it answers one request."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from db import SUCCESS, Answer, Caller, Database
+from generated.operations import Operation
+from livebox.cursors import Cursors
+from livebox.invocations import Invocation, Invocations
+from livebox.responses import wanted_versions
+from livebox.service import Service
+from livebox.settings import Settings
+from livebox.telemetry import Telemetry
+
+# What says how a request is carried, not what it asks for: left out of the hash of its content.
+_CARRIAGE: Final = frozenset({"idempotency_key", "invocation", "if_match", "if_none_match"})
+
+_canonical: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Plant:
+    """What all requests of one server share."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        telemetry: Telemetry,
+        service: Service,
+        cursors: Cursors,
+        invocations: Invocations,
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self.telemetry = telemetry
+        self.service = service
+        self.cursors = cursors
+        self.invocations = invocations
+        self.page_size_default = settings.integer("api.page_size_default")
+        self.page_size_max = settings.integer("api.page_size_max")
+
+
+class Context:
+    """One request's view of the plant; implements `handlers.context.Context`.
+
+    `caller` is nobody only where the contract asks for no authentication. `position` is the opened cursor and
+    `invocation` the verified invocation token, where the request has them.
+    """
+
+    __slots__ = ("_caller", "_invocation", "_operation", "_parameters", "_plant", "_position")
+
+    def __init__(
+        self,
+        plant: Plant,
+        operation: Operation,
+        caller: Caller,
+        parameters: Mapping[str, Any],
+        position: Mapping[str, Any] | None = None,
+        invocation: Invocation | None = None,
+    ) -> None:
+        self._plant = plant
+        self._operation = operation
+        self._caller = caller
+        self._parameters = parameters
+        self._position = position
+        self._invocation = invocation
+
+    @property
+    def invocations(self) -> Invocations:
+        """Makes invocation tokens."""
+        return self._plant.invocations
+
+    @property
+    def service(self) -> Service:
+        """What the process knows about itself."""
+        return self._plant.service
+
+    def seal(self, position: Mapping[str, Any]) -> str:
+        """A cursor for a position in a list of this operation, good for this caller and these filters only."""
+        return self._plant.cursors.seal(position, self._operation.id, self._caller.principal, self._parameters)
+
+    async def read(self, operation: str, parameters: Mapping[str, Any], *, limits: tuple[str, ...] = ()) -> Answer:
+        """Call the reading SQL function `operation`; `limits` names the configuration keys that it needs."""
+        answer = await self._plant.database.readers.call(operation, self._caller, self._args(parameters, limits))
+        if answer.effects and answer.code in SUCCESS:
+            self._plant.telemetry.record(answer.effects)
+        return answer
+
+    async def write(
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
+        *,
+        limits: tuple[str, ...] = (),
+    ) -> Answer:
+        """Run the writing SQL function `operation` in the lane. The answer is committed."""
+        args = self._args(parameters, limits)
+        if self._operation.has_body or self._operation.idempotent:
+            digest = request_hash(self._operation.id, parameters, body)
+            args["request_hash"] = digest
+            key = args.pop("idempotency_key", None)
+            if key is not None:
+                args["idempotency"] = {"key": key, "hash": digest}
+        if body is not None:
+            args["body"] = body
+        # What a write did is counted by the lane, once per commit, also when nobody waits for the answer any more.
+        return await self._plant.database.lane.submit(operation, self._caller, args)
+
+    def _args(self, parameters: Mapping[str, Any], limits: tuple[str, ...]) -> dict[str, Any]:
+        args = dict(parameters)
+        args.pop("if_none_match", None)
+        if self._operation.cursor:
+            args.pop("cursor", None)
+            if self._position is not None:
+                args["cursor"] = self._position
+        if self._operation.kind == "read":
+            plant = self._plant
+            args["limit"] = min(args.get("limit", plant.page_size_default), plant.page_size_max)
+        if "if_match" in args:
+            args["if_match"] = wanted_versions(args["if_match"])
+        if self._invocation is not None:
+            args["invocation"] = self._invocation.claims()
+        if limits:
+            args["limits"] = self._plant.settings.limits(limits)
+        return args
+
+
+def request_hash(operation: str, parameters: Mapping[str, Any], body: object) -> str:
+    """The SHA-256, in hex, of what a request asks for: its operation, its path and query, its body with members sorted.
+
+    Two spellings of one request (order of members, percent-encoding, 1.0 for 1) have one hash.
+    """
+    asked = {name: value for name, value in parameters.items() if name not in _CARRIAGE}
+    return hashlib.sha256(_canonical([operation, asked, body] if body is not None else [operation, asked])).hexdigest()

@@ -1,0 +1,298 @@
+"""The way of one request: who, how often, with what; then its handler; then the response.
+
+Everything that the contract says of all operations happens here, so that no handler has to remember it. There is one
+function per stage and no chain of middleware: a request passes each stage once, and what does not concern its
+operation was left out when the server started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import structlog
+from aiohttp import hdrs, web
+from multidict import istr
+
+from db import Answer, Caller, DatabaseError
+from generated.field_errors import FieldError
+from generated.operations import Operation
+from generated.parameters import READERS
+from generated.routes import PATHS, ROUTES
+from generated.validators import BODY_ERRORS
+from handlers.context import NOT_READY
+from livebox import responses, telemetry
+from livebox.auth import EXPIRED, INVALID, Authenticator, Unauthenticated
+from livebox.bodies import Bodies
+from livebox.context import Context, Plant
+from livebox.cursors import CursorInvalid
+from livebox.invocations import Invocation, InvocationInvalid
+from livebox.limits import Limit
+from livebox.log import logger
+from livebox.responses import Envelope, Refusal, Reply, problem
+from livebox.router import Router
+from livebox.service import DOCUMENT
+from livebox.trace import Trace
+
+Handler = Callable[..., Awaitable[Answer]]
+ResponseCheck = Callable[[web.BaseRequest, Reply], list[str]]
+
+INVOCATION: Final = istr("Livebox-Invocation")
+NOBODY: Final = Caller("")
+OTHER: Final = "other"
+
+_log = logger("edge")
+
+
+class Incoming(web.BaseRequest):
+    """A request with the parameters of its path, which the generated readers look for."""
+
+    match_info: Mapping[str, str]
+
+
+class Endpoint:
+    """One operation, ready to be served."""
+
+    __slots__ = ("body_errors", "handler", "limit", "media", "operation", "read")
+
+    def __init__(self, operation: Operation, handler: Handler, limit: Limit | None) -> None:
+        self.operation = operation
+        self.handler = handler
+        self.limit = limit
+        self.read: Callable[[Any], tuple[dict[str, Any], list[FieldError]]] = READERS[operation.id]
+        self.body_errors = BODY_ERRORS.get(operation.id)
+        self.media = telemetry.CONTENT_TYPE if operation.media == "text/plain" else operation.media
+
+
+class Edge:
+    """Answers requests. `attempts` limits failed authentication per peer, `limits` the rest per class and principal."""
+
+    def __init__(
+        self,
+        plant: Plant,
+        handlers: Mapping[str, Handler],
+        authenticator: Authenticator,
+        limits: Mapping[str, Limit],
+        attempts: Limit,
+        bodies: Bodies,
+        *,
+        check: ResponseCheck | None = None,
+        log_requests: bool = False,
+    ) -> None:
+        self._plant = plant
+        self._authenticator = authenticator
+        self._attempts = attempts
+        self._bodies = bodies
+        self._check = check
+        self._log_requests = log_requests
+        self._telemetry = plant.telemetry
+        self._metrics_token = plant.settings.text("metrics.token")
+        self._router: Router[Endpoint] = Router()
+        for operation in ROUTES:
+            limit = limits[operation.rate_class] if operation.rate_class else None
+            endpoint = Endpoint(operation, handlers[operation.id], limit)
+            for method in PATHS[operation.path]:
+                if method == operation.method or (method == hdrs.METH_HEAD and operation.method == hdrs.METH_GET):
+                    self._router.add(operation.path, method, endpoint)
+
+    async def handle(self, request: Incoming) -> Reply:
+        """The response to one request, whatever becomes of it."""
+        started = time.perf_counter()
+        path = request.rel_url.raw_path
+        envelope = Envelope(
+            responses.new_request_id(), Trace.of(request.headers.get(responses.TRACEPARENT)), printable(path)
+        )
+        structlog.contextvars.bind_contextvars(request_id=envelope.request_id, trace_id=envelope.trace.trace_id)
+        name = OTHER
+        found = self._router.find(path)
+        if found is None:
+            response = problem(envelope, "not_found")
+        else:
+            methods, request.match_info = found
+            endpoint = methods.get(request.method)
+            if endpoint is None:
+                response = not_allowed(envelope, methods)
+            else:
+                name = endpoint.operation.id
+                response = await self._answered(request, endpoint, envelope)
+        if self._check is not None:
+            response = self._checked(request, response, envelope)
+        seconds = time.perf_counter() - started
+        self._telemetry.request(name, response.status, seconds)
+        if self._log_requests:
+            _log.info(
+                "request", method=request.method, operation=name, status=response.status, ms=round(seconds * 1000, 2)
+            )
+        return response
+
+    def refused(self, method: str, target: str, detail: str) -> Reply:
+        """The response to what was no HTTP request; `method` and `target` as far as they could be read."""
+        path = target.partition("?")[0].partition("#")[0]
+        envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
+        found = self._router.find(path) if path.startswith("/") else None
+        if method and found is not None and method not in found[0]:
+            return not_allowed(envelope, found[0])
+        if method and path.startswith("/") and found is None:
+            return problem(envelope, "not_found")
+        return problem(envelope, "validation_failed", detail=detail)
+
+    async def _answered(self, request: Incoming, endpoint: Endpoint, envelope: Envelope) -> Reply:
+        try:
+            return await self._serve(request, endpoint, envelope)
+        except Refusal as refusal:
+            return problem(
+                envelope,
+                refusal.code,
+                errors=refusal.errors,
+                detail=refusal.detail,
+                wait=refusal.wait,
+                headers=refusal.headers,
+            )
+        except Unauthenticated as refusal:
+            return problem(envelope, refusal.code)
+        except DatabaseError as error:
+            if error.problem == "internal_error":
+                _log.error("database_refused", operation=endpoint.operation.id, exc_info=error)
+            return problem(envelope, error.problem)
+        except ConnectionError:
+            raise  # the client went away; nobody reads an answer
+        except Exception as error:
+            _log.error("request_failed", operation=endpoint.operation.id, exc_info=error)
+            return problem(envelope, "internal_error")
+
+    async def _serve(self, request: Incoming, endpoint: Endpoint, envelope: Envelope) -> Reply:
+        operation = endpoint.operation
+        header = request.headers.get(hdrs.AUTHORIZATION)
+        caller = NOBODY
+        if operation.security != "public":
+            known = self._authenticator.known(header) if header is not None else None
+            caller = known or await self._authenticate(request, header)
+            if endpoint.limit is not None and (wait := endpoint.limit.take(caller.principal)):
+                raise Refusal("rate_limited", wait=wait)
+        elif operation.id == "getMetrics" and not self._may_measure(request, header):
+            raise Unauthenticated(INVALID)
+        parameters, errors = endpoint.read(request)
+        body = None
+        if endpoint.body_errors is not None:
+            body, wrong = await self._bodies.read(request, operation, endpoint.body_errors)
+            errors += wrong
+        elif request.body_exists:
+            errors += await self._bodies.refuse(request)
+        if errors:
+            raise Refusal(_code_of(errors), errors)
+        context = Context(
+            self._plant,
+            operation,
+            caller,
+            parameters,
+            self._position(operation, caller, parameters) if operation.cursor else None,
+            self._invocation(request) if operation.security == "invocation" else None,
+        )
+        if endpoint.body_errors is not None:
+            answer = await endpoint.handler(context, parameters, body)
+        else:
+            answer = await endpoint.handler(context, parameters)
+        if answer.code == INVALID and header is not None and caller.token is not None:
+            # Revoked or expired since it was worked out: ask which, for the answer.
+            self._authenticator.forget(header)
+            await self._authenticator.authenticate(header)
+        return _response(envelope, endpoint, answer, parameters, context)
+
+    async def _authenticate(self, request: Incoming, header: str | None) -> Caller:
+        peer = request.remote or ""
+        if wait := self._attempts.wait(peer):
+            raise Refusal("rate_limited", wait=wait)
+        try:
+            return await self._authenticator.authenticate(header)
+        except Unauthenticated:
+            self._attempts.take(peer)
+            raise
+
+    def _may_measure(self, request: Incoming, header: str | None) -> bool:
+        return is_loopback(request.remote) or self._authenticator.is_bearer(header, self._metrics_token)
+
+    def _position(self, operation: Operation, caller: Caller, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        cursor = parameters.get("cursor")
+        if cursor is None:
+            return None
+        try:
+            return self._plant.cursors.open(cursor, operation.id, caller.principal, parameters)
+        except CursorInvalid:
+            error = FieldError("invalid_value", "parameter", "cursor", "was not made for this request")
+            raise Refusal("cursor_invalid", [error]) from None
+
+    def _invocation(self, request: Incoming) -> Invocation:
+        try:
+            invocation = self._plant.invocations.verify(
+                request.headers.get(INVOCATION, ""), request.match_info["run_id"]
+            )
+        except InvocationInvalid:
+            raise Unauthenticated(INVALID) from None
+        if self._plant.invocations.expired(invocation):
+            raise Unauthenticated(EXPIRED)
+        return invocation
+
+    def _checked(self, request: Incoming, response: Reply, envelope: Envelope) -> Reply:
+        findings = self._check(request, response) if self._check is not None else []
+        if not findings:
+            return response
+        _log.error("response_breaks_contract", path=envelope.instance, findings=findings)
+        return problem(envelope, "internal_error", detail="The response broke the contract; see the log.")
+
+
+def _code_of(errors: list[FieldError]) -> str:
+    only_cursor = all(error.where == "parameter" and error.name == "cursor" for error in errors)
+    return "cursor_invalid" if only_cursor else "validation_failed"
+
+
+def _response(
+    envelope: Envelope, endpoint: Endpoint, answer: Answer, parameters: Mapping[str, Any], context: Context
+) -> Reply:
+    """The response that an answer makes."""
+    status = responses.STATUS.get(answer.code)
+    if status is None:
+        return _refused(envelope, endpoint.operation, answer)
+    body = answer.body or b""
+    if answer.cursor is not None:
+        body = responses.with_member(body, "next_cursor", context.seal(answer.cursor))
+    tag = _tag(answer)
+    if not tag:
+        return Reply(envelope, status, endpoint.media if body else "", body)
+    more = {"ETag": f'"{tag}"'}
+    asked = parameters.get("if_none_match")
+    if asked is not None and responses.is_current(asked, tag):
+        return Reply(envelope, 304, more=more)
+    return Reply(envelope, status, endpoint.media, body, more)
+
+
+def _tag(answer: Answer) -> str:
+    if answer.version is not None:
+        return str(answer.version)
+    return answer.resource_id or "" if answer.resource_kind == DOCUMENT else ""
+
+
+def _refused(envelope: Envelope, operation: Operation, answer: Answer) -> Reply:
+    if answer.code == NOT_READY:
+        return Reply(envelope, 503, responses.JSON, answer.body or b"", {"Retry-After": "1"})
+    if answer.code not in operation.problem_codes:
+        _log.error("undeclared_problem", operation=operation.id, code=answer.code)
+        return problem(envelope, "internal_error")
+    return problem(envelope, answer.code, extra=responses.members(answer.body))
+
+
+def not_allowed(envelope: Envelope, methods: Mapping[str, object]) -> Reply:
+    """405 with the methods that the path takes."""
+    return problem(envelope, "method_not_allowed", headers={"Allow": ", ".join(sorted(methods))})
+
+
+def printable(path: str) -> str:
+    """A raw path as problems show it: ASCII, not too long."""
+    text = path if path.isascii() else quote(path.encode("utf-8", "surrogateescape"), safe="/%:@!$&'()*+,;=~")
+    return text[: responses.MAX_INSTANCE]
+
+
+def is_loopback(address: str | None) -> bool:
+    """Is this peer the machine itself?"""
+    return address is not None and (address.startswith("127.") or address in ("::1", "::ffff:127.0.0.1"))
