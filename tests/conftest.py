@@ -1,3 +1,3 @@
 """Fixtures for all tests: see tests/fixtures/."""
 
-pytest_plugins = ["tests.fixtures.database"]
+pytest_plugins = ["tests.fixtures.database", "tests.fixtures.world"]
