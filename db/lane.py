@@ -72,7 +72,7 @@ class Lane:
     ``batch_max``: operations in one commit; ``queue_max``: operations waiting at most; ``patience``: seconds.
     ``on_batch(size, waits)`` is told of each commit, with the seconds each of its operations waited; ``on_commit(seq)``
     wakes who follows the log (``None``: nothing was appended); ``on_effects(effects)`` gets what is to be counted, once
-    per commit even when the caller went away. Without ``on_effects`` they come with the answer.
+    per commit even when the caller went away. They come with the answer too: whoever has ``on_effects`` counts there.
     """
 
     def __init__(
@@ -222,9 +222,7 @@ class Lane:
         effects: list[dict[str, Any]] = []
         for operation, row in zip(batch, rows, strict=True):
             answer = read_answer(row[1:])
-            if self.on_effects is not None and answer.effects:
-                effects += answer.effects
-                answer = answer._replace(effects=[])
+            effects += answer.effects
             if not operation.outcome.done():
                 operation.outcome.set_result(answer)
         if effects:
