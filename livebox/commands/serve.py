@@ -26,9 +26,12 @@ def command(host: str | None, port: int | None) -> None:
     """
     settings = configuration(http__host=host, http__port=port)
     log.configure(settings.text("log.level"), settings.text("log.format"))
-    # Until the server has handlers of its own, a signal must still leave the embedded database in order.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    asked = _wait_with_signals()
     with database(settings) as dsn:
+        if asked:
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
         try:
             uvloop.run(serve(settings, dsn, lambda app: _announce(settings, app)))
         except (StartError, KeyringError, KeySetError) as error:
@@ -36,6 +39,20 @@ def command(host: str | None, port: int | None) -> None:
         except OSError as error:
             where = f"{settings.text('http.host')}:{settings.integer('http.port')}"
             raise click.ClickException(f"cannot listen on {where}: {error.strerror or error}") from None
+
+
+def _wait_with_signals() -> list[int]:
+    """Until the database is there, a first signal waits (and is in the list): it must not leave one half started."""
+    asked: list[int] = []
+
+    def ask(number: int, _frame: object) -> None:
+        if asked:
+            sys.exit(1)
+        asked.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    return asked
 
 
 def _announce(settings: Settings, app: App) -> None:
