@@ -26,7 +26,8 @@ INSERT INTO livebox.sqlstates (sqlstate, name, problem, meaning) VALUES
     ('LB004', 'floor_fell',       'internal_error', 'The floor of the log was lowered or its row removed.'),
     ('LB005', 'unknown_action',   'internal_error', 'authorize was asked about an action that it does not know.'),
     ('LB006', 'scope_missing',    'internal_error', 'An event named a thread or a channel that is not there.'),
-    ('LB007', 'last_owner',       'last_owner',     'The last active owner would have been disabled or demoted.');
+    ('LB007', 'last_owner',       'last_owner',     'The last active owner would have been disabled or demoted.'),
+    ('LB008', 'dm_closed',        'internal_error', 'A DM was given a grant, or a channel was to become a DM or the reverse.');
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Time, ids, JSON
@@ -207,6 +208,16 @@ CREATE INDEX channels_space ON livebox.channels (space_id, id);
 COMMENT ON INDEX livebox.channels_space IS 'The channels of a space in the order of their making.';
 CREATE INDEX channels_operator ON livebox.channels (operator_agent_id) WHERE operator_agent_id IS NOT NULL;
 COMMENT ON INDEX livebox.channels_operator IS 'Where an agent has write by operating.';
+CREATE FUNCTION livebox.guard_channel() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.kind <> OLD.kind OR NEW.space_id IS DISTINCT FROM OLD.space_id THEN
+        RAISE EXCEPTION 'a channel stays what and where it is' USING ERRCODE = 'LB008';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION livebox.guard_channel() IS 'Trigger: kind and space of a channel are written once (LB008).';
+CREATE TRIGGER channels_stay BEFORE UPDATE ON livebox.channels FOR EACH ROW EXECUTE FUNCTION livebox.guard_channel();
+COMMENT ON TRIGGER channels_stay ON livebox.channels IS 'A channel stays what and where it is.';
 CREATE TRIGGER channels_version BEFORE UPDATE ON livebox.channels FOR EACH ROW EXECUTE FUNCTION livebox.guard_version();
 COMMENT ON TRIGGER channels_version ON livebox.channels IS 'Versions rise.';
 
@@ -242,6 +253,8 @@ COMMENT ON COLUMN livebox.threads.last_thread_seq IS 'The thread_seq of the newe
 COMMENT ON COLUMN livebox.threads.deleted_at IS 'Set once: from then on the thread and all that hangs on it is not there.';
 CREATE UNIQUE INDEX threads_main ON livebox.threads (channel_id) WHERE is_main;
 COMMENT ON INDEX livebox.threads_main IS 'One main thread per channel.';
+CREATE INDEX threads_live ON livebox.threads (id) WHERE deleted_at IS NULL;
+COMMENT ON INDEX livebox.threads_live IS 'All threads that are there, newest last.';
 CREATE INDEX threads_channel ON livebox.threads (channel_id, id) WHERE deleted_at IS NULL;
 COMMENT ON INDEX livebox.threads_channel IS 'The threads of a channel, newest last.';
 CREATE TRIGGER threads_version BEFORE UPDATE ON livebox.threads FOR EACH ROW
@@ -271,6 +284,20 @@ CREATE UNIQUE INDEX grants_group_space ON livebox.grants (group_id, space_id) WH
 COMMENT ON INDEX livebox.grants_group_space IS 'One grant of a group on a space.';
 CREATE UNIQUE INDEX grants_group_channel ON livebox.grants (group_id, channel_id) WHERE group_id IS NOT NULL AND channel_id IS NOT NULL;
 COMMENT ON INDEX livebox.grants_group_channel IS 'One grant of a group on a channel.';
+CREATE FUNCTION livebox.guard_grant() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.channel_id IS NOT NULL AND EXISTS (SELECT FROM livebox.channels c WHERE c.id = NEW.channel_id AND c.kind = 'dm') THEN
+        RAISE EXCEPTION 'a DM takes no grants' USING ERRCODE = 'LB008';
+    END IF;
+    IF TG_OP = 'UPDATE' AND (NEW.principal_id, NEW.group_id, NEW.space_id, NEW.channel_id)
+                            IS DISTINCT FROM (OLD.principal_id, OLD.group_id, OLD.space_id, OLD.channel_id) THEN
+        RAISE EXCEPTION 'holder and place of a grant are written once' USING ERRCODE = 'LB002';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION livebox.guard_grant() IS 'Trigger: no grant on a DM (LB008); holder and place of a grant are written once (LB002).';
+CREATE TRIGGER grants_place BEFORE INSERT OR UPDATE ON livebox.grants FOR EACH ROW EXECUTE FUNCTION livebox.guard_grant();
+COMMENT ON TRIGGER grants_place ON livebox.grants IS 'Where and for whom a grant holds.';
 CREATE TRIGGER grants_version BEFORE UPDATE ON livebox.grants FOR EACH ROW EXECUTE FUNCTION livebox.guard_version();
 COMMENT ON TRIGGER grants_version ON livebox.grants IS 'Versions rise.';
 
