@@ -12,7 +12,6 @@ from db import SUCCESS, Answer, Caller, Database
 from generated.operations import Operation
 from livebox.cursors import Cursors
 from livebox.invocations import Invocation, Invocations
-from livebox.responses import wanted_versions
 from livebox.service import Service
 from livebox.settings import Settings
 from livebox.telemetry import Telemetry
@@ -122,8 +121,6 @@ class Context:
         if self._operation.kind == "read":
             plant = self._plant
             args["limit"] = min(args.get("limit", plant.page_size_default), plant.page_size_max)
-        if "if_match" in args:
-            args["if_match"] = wanted_versions(args["if_match"])
         if self._invocation is not None:
             args["invocation"] = self._invocation.claims()
         if limits:

@@ -205,25 +205,14 @@ def problem(
     return Reply(envelope, status, PROBLEM_JSON, _encode(document), more)
 
 
-_ETAGS: Final = re.compile(r'(W/)?"([^"]*)"')
+_ETAGS: Final = re.compile(r'(?:W/)?"([^"]*)"')
 
 
 def is_current(if_none_match: str, tag: str) -> bool:
     """Does If-None-Match (RFC 9110, 13.1.2) name `tag`, the opaque tag without quotes? Compared weakly."""
     if if_none_match.strip() == "*":
         return True
-    return any(match[2] == tag for match in _ETAGS.finditer(if_none_match))
-
-
-def wanted_versions(if_match: str) -> list[int] | str:
-    """If-Match (RFC 9110, 13.1.1) as the SQL layer takes it: the versions it names, or `*` for any.
-
-    Compared strongly: a weak tag and what is no version match nothing, so the list may be empty.
-    """
-    if if_match.strip() == "*":
-        return "*"
-    tags = [match[2] for match in _ETAGS.finditer(if_match) if not match[1]]
-    return [int(tag) for tag in tags if tag.isascii() and tag.isdigit() and len(tag) <= 16]
+    return any(match[1] == tag for match in _ETAGS.finditer(if_none_match))
 
 
 def with_member(body: bytes, name: str, value: Any) -> bytes:
