@@ -1,0 +1,96 @@
+"""One claimed run, as the agent that works on it sees it: steps by name, a look whether to go on, one end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from generated.models import (
+    FinishRunRequest,
+    Invocation,
+    RecordRunStepRequest,
+    StepKind,
+    StepStatus,
+    UpdateRunStepRequest,
+)
+from livebox.client import ENDED, Rest
+
+
+class CancelAsked(Exception):
+    """Somebody asked for the run to be cancelled."""
+
+
+class NotOurs(Exception):
+    """The run has ended, or another holder has it: there is nothing left to do for us."""
+
+
+class Step:
+    """A step while it goes; what is put into `detail` is kept with it."""
+
+    def __init__(self) -> None:
+        self.detail: dict[str, Any] = {}
+
+
+class Assignment:
+    """Talks about one run to the server. All ids come from the run's, so that whatever is repeated is one thing."""
+
+    def __init__(self, rest: Rest, invocation: Invocation) -> None:
+        self._rest = rest
+        self._token = invocation["token"]
+        self.run = invocation["run"]
+        self.run_id = self.run["id"]
+        self.text = "\n".join(message.get("body", "") for message in invocation["messages"])
+
+    async def start(self, model: str) -> None:
+        """From queued to running."""
+        self.run = await self._rest.start_run(self.run_id, self._token, {"model": model})
+
+    @asynccontextmanager
+    async def step(self, name: str, title: str, kind: StepKind = "tool") -> AsyncIterator[Step]:
+        """A step that runs as long as the block, and ends as the block does."""
+        step_id = self.id_of(name)
+        request: RecordRunStepRequest = {"kind": kind, "name": name, "title": title, "status": "running"}
+        await self._rest.record_run_step(self.run_id, step_id, self._token, request)
+        step = Step()
+        try:
+            yield step
+        except CancelAsked:
+            await self._end_step(step_id, "cancelled", step.detail)
+            raise
+        except NotOurs:
+            raise
+        except Exception as error:
+            await self._end_step(step_id, "failed", step.detail or {"error": type(error).__name__})
+            raise
+        await self._end_step(step_id, "completed", step.detail)
+
+    async def look(self) -> None:
+        """Raise CancelAsked or NotOurs when there is no reason to go on."""
+        changed = await self._rest.get_run_if_changed(self.run_id, self.run["version"])
+        if changed is not None:
+            self.run = changed
+        if self.run["state"] in ENDED:
+            raise NotOurs(f"it is {self.run['state']}")
+        if "cancel" in self.run:
+            raise CancelAsked
+
+    async def say(self, text: str) -> None:
+        """Post a message in the run's thread, once."""
+        if "thread_id" in self.run:
+            await self._rest.create_message(self.run["thread_id"], text, client_msg_id=self.id_of("report"))
+
+    async def finish(self, request: FinishRunRequest) -> None:
+        """End the run."""
+        self.run = await self._rest.finish_run(self.run_id, self._token, request)
+
+    def id_of(self, name: str) -> str:
+        """The UUID of one named thing of this run, always the same."""
+        return str(uuid.uuid5(uuid.UUID(self.run_id), name))
+
+    async def _end_step(self, step_id: str, status: StepStatus, detail: dict[str, Any]) -> None:
+        request: UpdateRunStepRequest = {"status": status}
+        if detail:
+            request["detail"] = detail
+        await self._rest.update_run_step(self.run_id, step_id, self._token, request)
