@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict
 
-from aiohttp import web
 from multidict import istr
 
 from generated.field_errors import FieldError, field_error
-from generated.queries import boolean, integer, is_text, split_query, unknown_parameters
+from generated.queries import Readable, boolean, integer, is_text, split_query, unknown_parameters
 from generated.validators import checker
 
 _H_IDEMPOTENCY_KEY = istr("Idempotency-Key")
@@ -281,7 +280,7 @@ class GetJwksParameters(TypedDict):
     """The parameters of getJwks."""
 
 
-def read_list_thread_messages(request: web.Request) -> tuple[ListThreadMessagesParameters, list[FieldError]]:
+def read_list_thread_messages(request: Readable) -> tuple[ListThreadMessagesParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -323,7 +322,7 @@ def read_list_thread_messages(request: web.Request) -> tuple[ListThreadMessagesP
     return parameters, errors
 
 
-def read_create_message(request: web.Request) -> tuple[CreateMessageParameters, list[FieldError]]:
+def read_create_message(request: Readable) -> tuple[CreateMessageParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -339,7 +338,7 @@ def read_create_message(request: web.Request) -> tuple[CreateMessageParameters, 
     return parameters, errors
 
 
-def read_get_message(request: web.Request) -> tuple[GetMessageParameters, list[FieldError]]:
+def read_get_message(request: Readable) -> tuple[GetMessageParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["message_id"]
@@ -363,7 +362,7 @@ def read_get_message(request: web.Request) -> tuple[GetMessageParameters, list[F
     return parameters, errors
 
 
-def read_delete_message(request: web.Request) -> tuple[DeleteMessageParameters, list[FieldError]]:
+def read_delete_message(request: Readable) -> tuple[DeleteMessageParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["message_id"]
@@ -387,7 +386,7 @@ def read_delete_message(request: web.Request) -> tuple[DeleteMessageParameters, 
     return parameters, errors
 
 
-def read_edit_message(request: web.Request) -> tuple[EditMessageParameters, list[FieldError]]:
+def read_edit_message(request: Readable) -> tuple[EditMessageParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["message_id"]
@@ -411,7 +410,7 @@ def read_edit_message(request: web.Request) -> tuple[EditMessageParameters, list
     return parameters, errors
 
 
-def read_get_run(request: web.Request) -> tuple[GetRunParameters, list[FieldError]]:
+def read_get_run(request: Readable) -> tuple[GetRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -435,7 +434,7 @@ def read_get_run(request: web.Request) -> tuple[GetRunParameters, list[FieldErro
     return parameters, errors
 
 
-def read_list_run_steps(request: web.Request) -> tuple[ListRunStepsParameters, list[FieldError]]:
+def read_list_run_steps(request: Readable) -> tuple[ListRunStepsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -467,7 +466,7 @@ def read_list_run_steps(request: web.Request) -> tuple[ListRunStepsParameters, l
     return parameters, errors
 
 
-def read_cancel_run(request: web.Request) -> tuple[CancelRunParameters, list[FieldError]]:
+def read_cancel_run(request: Readable) -> tuple[CancelRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -483,7 +482,7 @@ def read_cancel_run(request: web.Request) -> tuple[CancelRunParameters, list[Fie
     return parameters, errors
 
 
-def read_list_thread_runs(request: web.Request) -> tuple[ListThreadRunsParameters, list[FieldError]]:
+def read_list_thread_runs(request: Readable) -> tuple[ListThreadRunsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -521,7 +520,7 @@ def read_list_thread_runs(request: web.Request) -> tuple[ListThreadRunsParameter
     return parameters, errors
 
 
-def read_list_active_runs(request: web.Request) -> tuple[ListActiveRunsParameters, list[FieldError]]:
+def read_list_active_runs(request: Readable) -> tuple[ListActiveRunsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -560,7 +559,7 @@ def read_list_active_runs(request: web.Request) -> tuple[ListActiveRunsParameter
     return parameters, errors
 
 
-def read_claim_invocations(request: web.Request) -> tuple[ClaimInvocationsParameters, list[FieldError]]:
+def read_claim_invocations(request: Readable) -> tuple[ClaimInvocationsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -571,23 +570,7 @@ def read_claim_invocations(request: web.Request) -> tuple[ClaimInvocationsParame
     return parameters, errors
 
 
-def read_start_run(request: web.Request) -> tuple[StartRunParameters, list[FieldError]]:
-    parameters: Any = {}
-    errors: list[FieldError] = []
-    value = request.match_info["run_id"]
-    if is_text(value) and _RUNID.is_valid(value):
-        parameters["run_id"] = value
-    else:
-        errors += _RUNID.parameter(value, "run_id")
-    text = request.rel_url.raw_query_string
-    if text:
-        query = split_query(text, errors)
-        if query:
-            unknown_parameters(query, errors)
-    return parameters, errors
-
-
-def read_finish_run(request: web.Request) -> tuple[FinishRunParameters, list[FieldError]]:
+def read_start_run(request: Readable) -> tuple[StartRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -603,7 +586,7 @@ def read_finish_run(request: web.Request) -> tuple[FinishRunParameters, list[Fie
     return parameters, errors
 
 
-def read_record_run_step(request: web.Request) -> tuple[RecordRunStepParameters, list[FieldError]]:
+def read_finish_run(request: Readable) -> tuple[FinishRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -611,11 +594,6 @@ def read_record_run_step(request: web.Request) -> tuple[RecordRunStepParameters,
         parameters["run_id"] = value
     else:
         errors += _RUNID.parameter(value, "run_id")
-    value = request.match_info["step_id"]
-    if is_text(value) and _STEPID.is_valid(value):
-        parameters["step_id"] = value
-    else:
-        errors += _STEPID.parameter(value, "step_id")
     text = request.rel_url.raw_query_string
     if text:
         query = split_query(text, errors)
@@ -624,7 +602,7 @@ def read_record_run_step(request: web.Request) -> tuple[RecordRunStepParameters,
     return parameters, errors
 
 
-def read_update_run_step(request: web.Request) -> tuple[UpdateRunStepParameters, list[FieldError]]:
+def read_record_run_step(request: Readable) -> tuple[RecordRunStepParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -645,7 +623,28 @@ def read_update_run_step(request: web.Request) -> tuple[UpdateRunStepParameters,
     return parameters, errors
 
 
-def read_list_spaces(request: web.Request) -> tuple[ListSpacesParameters, list[FieldError]]:
+def read_update_run_step(request: Readable) -> tuple[UpdateRunStepParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    value = request.match_info["step_id"]
+    if is_text(value) and _STEPID.is_valid(value):
+        parameters["step_id"] = value
+    else:
+        errors += _STEPID.parameter(value, "step_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_list_spaces(request: Readable) -> tuple[ListSpacesParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -672,7 +671,7 @@ def read_list_spaces(request: web.Request) -> tuple[ListSpacesParameters, list[F
     return parameters, errors
 
 
-def read_create_space(request: web.Request) -> tuple[CreateSpaceParameters, list[FieldError]]:
+def read_create_space(request: Readable) -> tuple[CreateSpaceParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -693,7 +692,7 @@ def read_create_space(request: web.Request) -> tuple[CreateSpaceParameters, list
     return parameters, errors
 
 
-def read_list_channels(request: web.Request) -> tuple[ListChannelsParameters, list[FieldError]]:
+def read_list_channels(request: Readable) -> tuple[ListChannelsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -726,7 +725,7 @@ def read_list_channels(request: web.Request) -> tuple[ListChannelsParameters, li
     return parameters, errors
 
 
-def read_create_channel(request: web.Request) -> tuple[CreateChannelParameters, list[FieldError]]:
+def read_create_channel(request: Readable) -> tuple[CreateChannelParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -747,7 +746,7 @@ def read_create_channel(request: web.Request) -> tuple[CreateChannelParameters, 
     return parameters, errors
 
 
-def read_update_channel(request: web.Request) -> tuple[UpdateChannelParameters, list[FieldError]]:
+def read_update_channel(request: Readable) -> tuple[UpdateChannelParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["channel_id"]
@@ -771,7 +770,7 @@ def read_update_channel(request: web.Request) -> tuple[UpdateChannelParameters, 
     return parameters, errors
 
 
-def read_create_thread(request: web.Request) -> tuple[CreateThreadParameters, list[FieldError]]:
+def read_create_thread(request: Readable) -> tuple[CreateThreadParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["channel_id"]
@@ -797,7 +796,7 @@ def read_create_thread(request: web.Request) -> tuple[CreateThreadParameters, li
     return parameters, errors
 
 
-def read_list_threads(request: web.Request) -> tuple[ListThreadsParameters, list[FieldError]]:
+def read_list_threads(request: Readable) -> tuple[ListThreadsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -830,7 +829,7 @@ def read_list_threads(request: web.Request) -> tuple[ListThreadsParameters, list
     return parameters, errors
 
 
-def read_get_thread(request: web.Request) -> tuple[GetThreadParameters, list[FieldError]]:
+def read_get_thread(request: Readable) -> tuple[GetThreadParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -854,7 +853,7 @@ def read_get_thread(request: web.Request) -> tuple[GetThreadParameters, list[Fie
     return parameters, errors
 
 
-def read_delete_thread(request: web.Request) -> tuple[DeleteThreadParameters, list[FieldError]]:
+def read_delete_thread(request: Readable) -> tuple[DeleteThreadParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -878,7 +877,7 @@ def read_delete_thread(request: web.Request) -> tuple[DeleteThreadParameters, li
     return parameters, errors
 
 
-def read_move_thread(request: web.Request) -> tuple[MoveThreadParameters, list[FieldError]]:
+def read_move_thread(request: Readable) -> tuple[MoveThreadParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["thread_id"]
@@ -902,7 +901,7 @@ def read_move_thread(request: web.Request) -> tuple[MoveThreadParameters, list[F
     return parameters, errors
 
 
-def read_create_principal(request: web.Request) -> tuple[CreatePrincipalParameters, list[FieldError]]:
+def read_create_principal(request: Readable) -> tuple[CreatePrincipalParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -923,7 +922,7 @@ def read_create_principal(request: web.Request) -> tuple[CreatePrincipalParamete
     return parameters, errors
 
 
-def read_get_principal(request: web.Request) -> tuple[GetPrincipalParameters, list[FieldError]]:
+def read_get_principal(request: Readable) -> tuple[GetPrincipalParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["principal_id"]
@@ -947,7 +946,7 @@ def read_get_principal(request: web.Request) -> tuple[GetPrincipalParameters, li
     return parameters, errors
 
 
-def read_update_principal(request: web.Request) -> tuple[UpdatePrincipalParameters, list[FieldError]]:
+def read_update_principal(request: Readable) -> tuple[UpdatePrincipalParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["principal_id"]
@@ -971,7 +970,7 @@ def read_update_principal(request: web.Request) -> tuple[UpdatePrincipalParamete
     return parameters, errors
 
 
-def read_create_group(request: web.Request) -> tuple[CreateGroupParameters, list[FieldError]]:
+def read_create_group(request: Readable) -> tuple[CreateGroupParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -992,7 +991,7 @@ def read_create_group(request: web.Request) -> tuple[CreateGroupParameters, list
     return parameters, errors
 
 
-def read_add_group_member(request: web.Request) -> tuple[AddGroupMemberParameters, list[FieldError]]:
+def read_add_group_member(request: Readable) -> tuple[AddGroupMemberParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["group_id"]
@@ -1013,7 +1012,7 @@ def read_add_group_member(request: web.Request) -> tuple[AddGroupMemberParameter
     return parameters, errors
 
 
-def read_remove_group_member(request: web.Request) -> tuple[RemoveGroupMemberParameters, list[FieldError]]:
+def read_remove_group_member(request: Readable) -> tuple[RemoveGroupMemberParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["group_id"]
@@ -1034,7 +1033,7 @@ def read_remove_group_member(request: web.Request) -> tuple[RemoveGroupMemberPar
     return parameters, errors
 
 
-def read_grant_access(request: web.Request) -> tuple[GrantAccessParameters, list[FieldError]]:
+def read_grant_access(request: Readable) -> tuple[GrantAccessParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1055,7 +1054,7 @@ def read_grant_access(request: web.Request) -> tuple[GrantAccessParameters, list
     return parameters, errors
 
 
-def read_revoke_access(request: web.Request) -> tuple[RevokeAccessParameters, list[FieldError]]:
+def read_revoke_access(request: Readable) -> tuple[RevokeAccessParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["grant_id"]
@@ -1071,7 +1070,7 @@ def read_revoke_access(request: web.Request) -> tuple[RevokeAccessParameters, li
     return parameters, errors
 
 
-def read_list_audit_entries(request: web.Request) -> tuple[ListAuditEntriesParameters, list[FieldError]]:
+def read_list_audit_entries(request: Readable) -> tuple[ListAuditEntriesParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1104,7 +1103,7 @@ def read_list_audit_entries(request: web.Request) -> tuple[ListAuditEntriesParam
     return parameters, errors
 
 
-def read_get_snapshot(request: web.Request) -> tuple[GetSnapshotParameters, list[FieldError]]:
+def read_get_snapshot(request: Readable) -> tuple[GetSnapshotParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1121,7 +1120,7 @@ def read_get_snapshot(request: web.Request) -> tuple[GetSnapshotParameters, list
     return parameters, errors
 
 
-def read_list_events(request: web.Request) -> tuple[ListEventsParameters, list[FieldError]]:
+def read_list_events(request: Readable) -> tuple[ListEventsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1152,7 +1151,7 @@ def read_list_events(request: web.Request) -> tuple[ListEventsParameters, list[F
     return parameters, errors
 
 
-def read_get_health(request: web.Request) -> tuple[GetHealthParameters, list[FieldError]]:
+def read_get_health(request: Readable) -> tuple[GetHealthParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1163,7 +1162,7 @@ def read_get_health(request: web.Request) -> tuple[GetHealthParameters, list[Fie
     return parameters, errors
 
 
-def read_get_readiness(request: web.Request) -> tuple[GetReadinessParameters, list[FieldError]]:
+def read_get_readiness(request: Readable) -> tuple[GetReadinessParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1174,7 +1173,7 @@ def read_get_readiness(request: web.Request) -> tuple[GetReadinessParameters, li
     return parameters, errors
 
 
-def read_get_metrics(request: web.Request) -> tuple[GetMetricsParameters, list[FieldError]]:
+def read_get_metrics(request: Readable) -> tuple[GetMetricsParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1185,26 +1184,7 @@ def read_get_metrics(request: web.Request) -> tuple[GetMetricsParameters, list[F
     return parameters, errors
 
 
-def read_get_open_api(request: web.Request) -> tuple[GetOpenApiParameters, list[FieldError]]:
-    parameters: Any = {}
-    errors: list[FieldError] = []
-    text = request.rel_url.raw_query_string
-    if text:
-        query = split_query(text, errors)
-        if query:
-            unknown_parameters(query, errors)
-    headers = request.headers
-    lines = headers.getall(_H_IF_NONE_MATCH, None)
-    if lines is not None:
-        value = ", ".join(lines)
-        if is_text(value) and _IFNONEMATCH.is_valid(value):
-            parameters["if_none_match"] = value
-        else:
-            errors += _IFNONEMATCH.parameter(value, "If-None-Match")
-    return parameters, errors
-
-
-def read_get_async_api(request: web.Request) -> tuple[GetAsyncApiParameters, list[FieldError]]:
+def read_get_open_api(request: Readable) -> tuple[GetOpenApiParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1223,7 +1203,26 @@ def read_get_async_api(request: web.Request) -> tuple[GetAsyncApiParameters, lis
     return parameters, errors
 
 
-def read_get_jwks(request: web.Request) -> tuple[GetJwksParameters, list[FieldError]]:
+def read_get_async_api(request: Readable) -> tuple[GetAsyncApiParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    headers = request.headers
+    lines = headers.getall(_H_IF_NONE_MATCH, None)
+    if lines is not None:
+        value = ", ".join(lines)
+        if is_text(value) and _IFNONEMATCH.is_valid(value):
+            parameters["if_none_match"] = value
+        else:
+            errors += _IFNONEMATCH.parameter(value, "If-None-Match")
+    return parameters, errors
+
+
+def read_get_jwks(request: Readable) -> tuple[GetJwksParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     text = request.rel_url.raw_query_string
@@ -1234,7 +1233,7 @@ def read_get_jwks(request: web.Request) -> tuple[GetJwksParameters, list[FieldEr
     return parameters, errors
 
 
-READERS: dict[str, Callable[[web.Request], tuple[Any, list[FieldError]]]] = {
+READERS: dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]] = {
     "listThreadMessages": read_list_thread_messages,
     "createMessage": read_create_message,
     "getMessage": read_get_message,

@@ -11,11 +11,10 @@ _IMPORTS = """
 from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict
 
-from aiohttp import web
 from multidict import istr
 
 from generated.field_errors import FieldError, field_error
-from generated.queries import boolean, integer, is_text, split_query, unknown_parameters
+from generated.queries import Readable, boolean, integer, is_text, split_query, unknown_parameters
 from generated.validators import checker
 """
 
@@ -43,7 +42,7 @@ def parameters_module(operations: tuple[Operation, ...]) -> str:
         _IMPORTS.strip("\n") + "\n\n" + "\n".join([*names, "", *checkers]),
         *(parameter_types(operation) for operation in operations),
         *(reader(operation) for operation in operations),
-        table("READERS", "dict[str, Callable[[web.Request], tuple[Any, list[FieldError]]]]", readers),
+        table("READERS", "dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]]", readers),
     )
 
 
@@ -61,7 +60,7 @@ def header_constant(name: str) -> str:
 def reader(operation: Operation) -> str:
     """The function that reads and checks all parameters of one operation."""
     lines = [
-        f"def read_{operation.function}(request: web.Request)"
+        f"def read_{operation.function}(request: Readable)"
         f" -> tuple[{operation.type_name}Parameters, list[FieldError]]:",
         "    parameters: Any = {}",
         "    errors: list[FieldError] = []",

@@ -177,18 +177,28 @@ class Explainer:
         return node if isinstance(node, dict) else {}
 
     def _branches(self, branches: list[list[ValidationError]], path: Path) -> Iterator[tuple[str, Path]]:
-        """The errors of the alternative that was most likely meant: right type, right tag, fewest errors."""
+        """The errors of the alternative that was most likely meant: right type, right tag, fewest errors.
+
+        Where none is nearer than the others, what all of them complain of says most: a tag that is missing or unknown.
+        """
         if not all(branches):  # several alternatives are valid at once
             yield "invalid_value", path
             return
+        distances = [_distance(branch, path) for branch in branches]
+        if len(set(distances)) == 1:
+            first, *others = ([*self._flat(branch)] for branch in branches)
+            shared = [error for error in first if all(error in other for other in others)]
+            if shared:
+                yield from shared
+                return
+        nearest = min(range(len(branches)), key=lambda index: (distances[index], len(branches[index])))
+        yield from self._flat(branches[nearest])
 
-        def distance(branch: Iterable[ValidationError]) -> tuple[bool, bool, int]:
-            branch = list(branch)
-            wrong_type = any(error.kind.name == "type" and tuple(error.instance_path) == path for error in branch)
-            wrong_tag = any(error.kind.name in ("const", "enum") for error in branch)
-            return wrong_type, wrong_tag, len(branch)
 
-        yield from self._flat(min(branches, key=distance))
+def _distance(branch: list[ValidationError], path: Path) -> tuple[bool, bool]:
+    """Whether an alternative wants another type at `path`, and whether a tag below it has another value."""
+    wrong_type = any(error.kind.name == "type" and tuple(error.instance_path) == path for error in branch)
+    return wrong_type, any(error.kind.name in ("const", "enum") for error in branch)
 
 
 def _has_deeper(found: dict[Path, str], path: Path) -> bool:

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
+
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from generated.field_errors import FieldError, field_error
 
 _ESCAPES = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*").fullmatch
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,30}").fullmatch
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
+
+
+class Readable(Protocol):
+    """What the readers look at: an aiohttp request, or one whose path another router took apart."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """The parameters of the path, decoded."""
+
+    @property
+    def rel_url(self) -> URL:
+        """The target of the request, its query still encoded."""
+
+    @property
+    def headers(self) -> CIMultiDict[str] | CIMultiDictProxy[str]:
+        """The headers."""
 
 
 def split_query(text: str, errors: list[FieldError]) -> dict[str, str]:
