@@ -10,17 +10,8 @@ DECLARE
 BEGIN
     IF NOT livebox.caller_active(caller) THEN
         RETURN livebox.refused('invalid_token');
-    END IF;
-    IF v_space IS NULL THEN
-        SELECT string_agg(p.item::text, ', ') FILTER (WHERE p.n <= v_limit), count(*) > v_limit, (array_agg(p.id))[v_limit]
-          INTO v_items, v_more, v_last
-          FROM (SELECT livebox.channel_json(c.channel, seen.level) AS item, c.id, row_number() OVER (ORDER BY c.id) AS n
-                  FROM (SELECT c AS channel, c.id FROM livebox.channels c WHERE c.id > v_from ORDER BY c.id LIMIT livebox.scan_max()) AS c
-                 CROSS JOIN LATERAL (SELECT v.level FROM livebox.visible_channels(v_me) v WHERE v.channel_id = c.id) AS seen
-                 ORDER BY c.id LIMIT v_limit + 1) AS p;
-        IF NOT v_more THEN
-            SELECT c.id INTO v_last FROM livebox.channels c WHERE c.id > v_from ORDER BY c.id OFFSET livebox.scan_max() - 1 LIMIT 1;
-        END IF;
+    ELSIF v_space IS NULL THEN
+        SELECT l.items, l.last INTO v_items, v_last FROM livebox.channels_after(v_me, v_from, v_limit) l;
     ELSE
         SELECT string_agg(p.item::text, ', ') FILTER (WHERE p.n <= v_limit), count(*) > v_limit, (array_agg(p.id))[v_limit]
           INTO v_items, v_more, v_last
