@@ -207,11 +207,10 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     # the database
     Key("db.readers", "count", 4, "Connections that serve reads", 1, 64),
     Key("db.statement_timeout", "s", 10, "Longest single statement", 0.1, 600),
-    Key("db.lock_timeout", "s", 2, "Longest wait for a lock", 0.1, 60),
     Key("lane.batch_max", "count", 64, "Operations that one commit groups", 1, 1024),
     Key("lane.queue_max", "count", 2048, "Operations that may wait before the answer is: overloaded", 1, 10**6),
     Key("jobs.retention_interval", "s", 60, "How often what has expired is removed", 1, DAY),
 )
 
 # Pairs where the first must not be above the second.
-ORDERED: Final = (("api.page_size_default", "api.page_size_max"), ("db.lock_timeout", "db.statement_timeout"))
+ORDERED: Final = (("api.page_size_default", "api.page_size_max"),)

@@ -99,13 +99,13 @@ class _Loader:
     async def _principals(self) -> None:
         principals = self._world.principals
         for handle, display_name in PEOPLE.items():
-            request = {"kind": "person", "handle": handle, "display_name": display_name}
-            principals[handle] = await self._made("create_principal", request, kind="principal", name=handle)
+            person = {"kind": "person", "handle": handle, "display_name": display_name}
+            principals[handle] = await self._made("create_principal", person, kind="principal", name=handle)
         for handle, (display_name, holder) in AGENTS.items():
             policy = {"billing_mode": "personal" if holder else "organization", "tool_class": "standard"}
             if holder:
                 policy["credential_holder_id"] = principals[holder]
-            request = {"kind": "agent", "handle": handle, "display_name": display_name, "agent": policy}
+            request: dict[str, Any] = {"kind": "agent", "handle": handle, "display_name": display_name, "agent": policy}
             principals[handle] = await self._made("create_principal", request, kind="principal", name=handle)
 
     async def _channels(self) -> None:

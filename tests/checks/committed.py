@@ -32,7 +32,7 @@ SECRETS = {
     "an access key": r"\b(AKIA[0-9A-Z]{16}|gh[pousr]_\w{30,}|xox[abpr]-[\w-]{20,})",
     "a password in a URL": r"[a-z]://[^:/@\s\"'{}]+:(?!secret@|password@|sesame@|\*+@)[^@\s\"'{}*]{4,}@",
 }
-PATHS = r"(?<![\w.:/-])(/root/|/home/[a-z]|/work/|/Users/|[A-Z]:\\\\?Users)|\.\./shared\b"
+PATHS = r"(?<![\w.:/-])(/root/|/home/[a-z]|/work/|/Users/)|\.\./shared\b"
 URL = re.compile(r"\b(?:https?|wss?)://([A-Za-z0-9.-]+)")
 
 

@@ -14,8 +14,8 @@ TOP = {
     "generated", "handlers", "db", "livebox", "tests", "docs", "constraints.txt", "package.json",
 }  # fmt: skip
 NOT_A_NOUN = {"utils", "util", "common", "core", "base", "helpers", "helper", "misc"}
-# Written by hand: longer than this is more than one noun.
-LINES = 330
+# Written by hand: a module is about 300 lines, and never longer than this.
+LINES = 370
 PACKAGES = ("generated", "handlers", "db", "livebox")
 
 
