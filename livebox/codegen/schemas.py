@@ -11,11 +11,13 @@ from typing import Any
 
 from livebox.codegen.asyncapi import Message
 from livebox.codegen.contract import Operation, follow
-from livebox.codegen.documents import ASYNCAPI, OPENAPI, DocumentError, Documents, Json, is_reference
+from livebox.codegen.documents import ASYNCAPI, OPENAPI, DocumentError, Documents, Json, is_reference, walk
 
 #: The name of the draft-04 resource that `type: integer` becomes; the generated validators know it.
 WHOLE_NUMBER = "urn:livebox:whole-number"
 
+#: The schema that lists all error codes.
+_CODE_LIST = "FieldErrorCode"
 #: How the pattern of an id begins.
 _UUID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-"
 #: What a validator does not read.
@@ -72,10 +74,21 @@ def schemas_document(documents: Documents, operations: tuple[Operation, ...], me
         "responses": {operation.id: _responses(documents, operation) for operation in operations},
         "messages": {message.name: message.payload for message in messages},
     }
-    return {
+    result: Json = {
         section: {name: _section(section, entry) for name, entry in entries.items()}
         for section, entries in document.items()
     }
+    _check_codes(result)
+    return result
+
+
+def _check_codes(document: Json) -> None:
+    """Raises DocumentError for an error code that the contract's list does not have."""
+    listed = document["schemas"].get(_CODE_LIST, {}).get("enum", [])
+    for pointer, node in walk(document):
+        code = node.get(_ERROR_CODE) if isinstance(node, dict) else None
+        if isinstance(code, str) and code not in listed:
+            raise DocumentError(f"{pointer}: {code} is not a code of {_CODE_LIST}")
 
 
 def _section(section: str, entry: Any) -> Any:

@@ -97,6 +97,7 @@ def test_the_digest_follows_both_documents_and_not_their_layout(tmp_path: Path) 
         ("tags: [thing control]", "tags: [things, thing control]", "exactly one tag"),
         ("tags: [thing control]", "tags: ['1']", "Python name"),
         ("in: query, schema: {type: boolean}", "in: cookie, schema: {type: boolean}", "not supported"),
+        ("x-error-code: not_allowed_value", "x-error-code: no_code", "no_code is not a code"),
         ("    put:\n", "    trace: {}\n    put:\n", "not supported"),
     ],
 )  # fmt: skip
@@ -235,6 +236,16 @@ def test_generated_code_imports_nothing_written_by_hand() -> None:
             assert not line.startswith(("from livebox", "import livebox", "from handlers", "from db", "import db")), (
                 path
             )
+
+
+def test_the_generator_works_without_what_it_generates(tmp_path: Path) -> None:
+    write_documents(tmp_path)
+    code = (
+        "import sys; sys.modules['generated'] = None; from livebox.codegen.__main__ import main;"
+        f"sys.exit(main(['--root', {str(tmp_path)!r}]))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
+    assert (tmp_path / "generated" / "routes.py").is_file()
 
 
 def test_files_are_a_pure_function(tmp_path: Path) -> None:
