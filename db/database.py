@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .connection import STATEMENT_TIMEOUT
 from .lane import BATCH_MAX, QUEUE_MAX, Lane
 from .lane import PATIENCE as LANE_PATIENCE
 from .readers import PATIENCE as READ_PATIENCE
@@ -27,6 +28,7 @@ class Database:
         queue_max: int = QUEUE_MAX,
         lane_patience: float = LANE_PATIENCE,
         read_patience: float = READ_PATIENCE,
+        statement_timeout: float = STATEMENT_TIMEOUT,
         on_batch: Callable[[int, list[float]], None] | None = None,
         on_commit: Callable[[int | None], None] | None = None,
         on_effects: Callable[[list[dict[str, Any]]], None] | None = None,
@@ -37,11 +39,14 @@ class Database:
             batch_max=batch_max,
             queue_max=queue_max,
             patience=lane_patience,
+            statement_timeout=statement_timeout,
             on_batch=on_batch,
             on_commit=on_commit,
             on_effects=on_effects,
         )
-        self.readers = Readers(dsn, size=readers, queue_max=queue_max, patience=read_patience)
+        self.readers = Readers(
+            dsn, size=readers, queue_max=queue_max, patience=read_patience, statement_timeout=statement_timeout
+        )
         self.writer = Writer(dsn, queue_max=queue_max)
 
     async def start(self) -> None:

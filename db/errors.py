@@ -59,6 +59,7 @@ SQLSTATES: Final[Mapping[str, str]] = {
     "LB005": "internal_error",  # unknown_action
     "LB006": "internal_error",  # scope_missing
     "LB007": "last_owner",  # last_owner
+    "LB008": "internal_error",  # dm_closed
     "LB100": "internal_error",  # run_not_new
     "LB101": "invalid_state_transition",  # run_transition
     "LB102": "internal_error",  # run_version

@@ -69,7 +69,8 @@ class Operation:
 class Lane:
     """Accepts operations from any number of tasks and commits them in order.
 
-    ``batch_max``: operations in one commit; ``queue_max``: operations waiting at most; ``patience``: seconds.
+    ``batch_max``: operations in one commit; ``queue_max``: operations waiting at most; ``patience``: seconds;
+    ``statement_timeout``: seconds for one operation, to which each further one of a batch adds.
     ``on_batch(size, waits)`` is told of each commit, with the seconds each of its operations waited; ``on_commit(seq)``
     wakes who follows the log (``None``: nothing was appended); ``on_effects(effects)`` gets what is to be counted, once
     per commit even when the caller went away. They come with the answer too: whoever has ``on_effects`` counts there.
@@ -82,11 +83,13 @@ class Lane:
         batch_max: int = BATCH_MAX,
         queue_max: int = QUEUE_MAX,
         patience: float = PATIENCE,
+        statement_timeout: float = STATEMENT_TIMEOUT,
         on_batch: Callable[[int, list[float]], None] | None = None,
         on_commit: Callable[[int | None], None] | None = None,
         on_effects: Callable[[list[dict[str, Any]]], None] | None = None,
     ) -> None:
-        self._connection = Connection(dsn, name="lane")
+        self._connection = Connection(dsn, name="lane", statement_timeout=statement_timeout)
+        self._statement_timeout = statement_timeout
         self._queue_max = queue_max
         self._queue: FairQueue[Operation] = FairQueue(queue_max)
         self._batch_max = batch_max
@@ -179,7 +182,7 @@ class Lane:
         """
         deadline = min(operation.since for operation in batch) + self._patience
         name, tries = self._next_name(), 0
-        allowed = STATEMENT_TIMEOUT + _SECONDS_PER_OPERATION * (len(batch) - 1)
+        allowed = self._statement_timeout + _SECONDS_PER_OPERATION * (len(batch) - 1)
         statement = _EXECUTE if len(batch) == 1 else f"SET LOCAL statement_timeout = {allowed * 1000:.0f}; {_EXECUTE}"
         text = f"[{b','.join(operation.text for operation in batch).decode()}]"
         while True:

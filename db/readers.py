@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from .answer import Answer, Caller, read_answer
+from .connection import STATEMENT_TIMEOUT
 from .sessions import Sessions
 
 PATIENCE: Final = 5.0
@@ -19,8 +20,24 @@ _statements: dict[tuple[str, int], str] = {}
 class Readers:
     """``size`` sessions that the database lets only read. See ``Sessions`` for the line in front of them."""
 
-    def __init__(self, dsn: str, *, size: int = 4, queue_max: int = 4096, patience: float = PATIENCE) -> None:
-        self._sessions = Sessions(dsn, "reader", size=size, queue_max=queue_max, patience=patience, read_only=True)
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        size: int = 4,
+        queue_max: int = 4096,
+        patience: float = PATIENCE,
+        statement_timeout: float = STATEMENT_TIMEOUT,
+    ) -> None:
+        self._sessions = Sessions(
+            dsn,
+            "reader",
+            size=size,
+            queue_max=queue_max,
+            patience=patience,
+            read_only=True,
+            statement_timeout=statement_timeout,
+        )
 
     async def start(self) -> None:
         """Opens the sessions. Raises ``DatabaseUnavailable`` or ``UnsuitableServer``."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import psycopg2
 
-from .connection import Connection, ConnectionLost
+from .connection import STATEMENT_TIMEOUT, Connection, ConnectionLost
 from .errors import DatabaseError, DatabaseUnavailable, Overloaded, translate
 from .queue import FairQueue
 
@@ -26,11 +26,25 @@ class Sessions:
     what is the same when it is written twice. Before a write is repeated the old backend is made sure to be gone.
     A caller that goes away frees its place in the line; a statement under way runs to its end.
 
-    ``queue_max`` bounds the statements that wait; ``patience``: seconds one waits for a session.
+    ``queue_max`` bounds the statements that wait; ``patience``: seconds one waits for a session; ``statement_timeout``:
+    seconds one may run.
     """
 
-    def __init__(self, dsn: str, name: str, *, size: int, queue_max: int, patience: float, read_only: bool) -> None:
-        self._connections = [Connection(dsn, name=f"{name} {n}", read_only=read_only) for n in range(1, size + 1)]
+    def __init__(
+        self,
+        dsn: str,
+        name: str,
+        *,
+        size: int,
+        queue_max: int,
+        patience: float,
+        read_only: bool,
+        statement_timeout: float = STATEMENT_TIMEOUT,
+    ) -> None:
+        self._connections = [
+            Connection(dsn, name=f"{name} {number}", read_only=read_only, statement_timeout=statement_timeout)
+            for number in range(1, size + 1)
+        ]
         self._name = name
         self._read_only = read_only
         self._patience = patience

@@ -1,3 +1,8 @@
 """Fixtures for all tests: see tests/fixtures/."""
 
-pytest_plugins = ["tests.fixtures.database", "tests.fixtures.world"]
+pytest_plugins = [
+    "tests.fixtures.database",
+    "tests.fixtures.operations",
+    "tests.fixtures.server",
+    "tests.fixtures.stage",
+]
