@@ -22,6 +22,7 @@ from livebox.context import Plant
 from livebox.cursors import Cursors
 from livebox.edge import Edge, Handler, ResponseCheck
 from livebox.invocations import Invocations
+from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
 from livebox.limits import Limit
 from livebox.log import logger
@@ -76,6 +77,7 @@ class App:
             check=response_check() if settings.flag("check.responses") else None,
             log_requests=settings.flag("log.requests"),
         )
+        self._retention = Retention(self.database, settings)
         self._server = Server(
             self.edge, settings.text("http.host"), settings.integer("http.port"), settings.number("http.shutdown_grace")
         )
@@ -93,11 +95,13 @@ class App:
         except BaseException:
             await self.database.stop()
             raise
+        self._retention.start()
 
     async def stop(self) -> None:
         """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
         self.service.stopping = True
         await self._server.stop()
+        await self._retention.stop()
         await self.database.stop()
         self.telemetry.close()
 

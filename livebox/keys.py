@@ -209,6 +209,8 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("db.statement_timeout", "s", 10, "Longest single statement", 0.1, 600),
     Key("lane.batch_max", "count", 64, "Operations that one commit groups", 1, 1024),
     Key("lane.queue_max", "count", 2048, "Operations that may wait before the answer is: overloaded", 1, 10**6),
+    Key("lane.batch_retention", "s", 3600, "How long the outcome of a batch can still be asked for", 60, DAY),
+    Key("jobs.chunk", "count", 1000, "Rows that a background job touches in one transaction", 1, 10**5),
     Key("jobs.retention_interval", "s", 60, "How often what has expired is removed", 1, DAY),
 )
 

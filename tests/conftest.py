@@ -5,4 +5,5 @@ pytest_plugins = [
     "tests.fixtures.operations",
     "tests.fixtures.server",
     "tests.fixtures.stage",
+    "tests.fixtures.world",
 ]
