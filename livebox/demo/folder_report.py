@@ -89,9 +89,10 @@ class Lines:
 
     def detail(self, bounds: Bounds) -> dict[str, Any]:
         """For the step: the languages by lines, and the files that were not counted, by reason."""
-        languages = {
-            name: {"files": self.files[name], "lines": lines} for name, lines in ranked(self.lines)[: bounds.languages]
-        }
+        languages = [
+            {"name": name, "files": self.files[name], "lines": lines}
+            for name, lines in ranked(self.lines)[: bounds.languages]
+        ]
         left_out = len(self.lines) - len(languages)
         return _present(
             {
@@ -255,4 +256,4 @@ def ranked(counts: Counter[str]) -> list[tuple[str, int]]:
 
 def _present(detail: dict[str, Any]) -> dict[str, Any]:
     """Without what is empty or absent; zero and False stay."""
-    return {name: value for name, value in detail.items() if value is not None and value != {}}
+    return {name: value for name, value in detail.items() if value is not None and value not in ({}, [])}

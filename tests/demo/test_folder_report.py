@@ -229,7 +229,7 @@ def test_todos_are_found_where_comments_begin_with_them(build: Build) -> None:
 def test_few_languages_are_shown_of_many(build: Build) -> None:
     reader = FolderReader(build({"a.py": "1\n2\n3\n", "b.md": "1\n2\n", "c.c": "1\n"}), Bounds(languages=2))
     detail = reader.lines(reader.listing().files).detail(reader.bounds)
-    assert list(detail["languages"]) == ["Python", "Markdown"]
+    assert [each["name"] for each in detail["languages"]] == ["Python", "Markdown"]
     assert detail["more_languages"] == 1
 
 

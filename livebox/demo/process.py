@@ -1,0 +1,83 @@
+"""The agent's process: started with a token of its own, watched, and stopped by its pid whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+STOP_WAIT: Final = 10.0  # seconds between asking it to stop and killing it
+_TAIL: Final = 2000  # characters of its log that are shown when it fails
+
+
+class AgentProcess:
+    """Lotse as a separate process, an async context manager; its token and its log lie in `folder`.
+
+    It stops by itself when this process is gone: its standard input ends then.
+    """
+
+    def __init__(self, folder: Path, url: str, token: str, root: Path, *, pace: float) -> None:
+        self._token_file = folder / "lotse.token"
+        self._log_file = folder / "lotse.log"
+        self._token = token
+        self._arguments = ["--url", url, "--token-file", str(self._token_file), "--root", str(root)]
+        self._arguments += ["--pace", str(pace), "--until-eof"]
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        descriptor = os.open(self._token_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(self._token)
+        with self._log_file.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "livebox.demo.agent", *self._arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is ours; it is told in order
+            )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.shield(asyncio.ensure_future(self.stop()))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None  # noqa: S101 - only asked for after start
+        return self._process.pid
+
+    async def ended(self) -> str:
+        """Wait until it has ended; what it said last."""
+        assert self._process is not None  # noqa: S101 - only asked for after start
+        status = await self._process.wait()
+        return f"Lotse ended with status {status}.\n{self.last_words()}"
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        with suppress(OSError):
+            return self._log_file.read_text(errors="replace")[-_TAIL:]
+        return ""
+
+    async def stop(self) -> None:
+        """Ask it to stop, and kill it when it does not."""
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_WAIT)
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        self._token_file.unlink(missing_ok=True)

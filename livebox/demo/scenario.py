@@ -1,0 +1,125 @@
+"""What the demo does: Alex asks Lotse about a folder, then about one that does not exist, and everybody can watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from generated.models import Channel, Message, Run
+from livebox.client import ENDED, Rest
+from livebox.demo.view import View, ordered
+
+CHANNEL: Final = "General"
+AGENT: Final = "Lotse"
+MISSING: Final = "no-such-folder"
+MIN_STEPS: Final = 5
+LOOK_EVERY: Final = 0.05  # seconds
+PATIENCE: Final = 60.0  # seconds until a run must have ended
+
+
+class Unexpected(Exception):
+    """Something in the demo is not as it must be; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, the states its run went through, and how the run ended."""
+
+    message: Message
+    states: Sequence[str]
+    run: Run
+
+
+class Scenario:
+    """Alex's side of it, over the public contract."""
+
+    def __init__(self, alex: Rest) -> None:
+        self._alex = alex
+
+    async def channel(self) -> Channel:
+        """The first channel called General where Alex may make an agent work."""
+        async for channel in self._alex.list_channels():
+            may_ask = channel.get("level") in ("trigger", "manage") and "operator_agent_id" in channel
+            if channel.get("name") == CHANNEL and may_ask:
+                return channel
+        raise Unexpected(f"there is no channel {CHANNEL} with an agent that Alex may ask")
+
+    async def ask(self, channel: Channel, text: str, show: Callable[[], View]) -> Asked:
+        """Post `text` as Alex, mentioning the channel's agent, and show the run that it opens until it has ended."""
+        after = (await self._alex.get_snapshot())["seq"]
+        message = await self._alex.create_message(
+            channel["main_thread_id"], text, mentions=[channel["operator_agent_id"]]
+        )
+        if message.get("trigger_state") != "received":
+            raise Unexpected(f"the message opened no run: {message.get('trigger_state_reason', 'nobody was asked')}")
+        view = show()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                states, run = await self._follow(message, after, view)
+        except TimeoutError:
+            raise Unexpected(f"the run has not ended after {PATIENCE:.0f} s") from None
+        finally:
+            view.close()
+        view.ended(run)
+        return Asked(await self._alex.get_message(message["id"]), states, run)
+
+    async def report_of(self, asked: Asked) -> AsyncIterator[str]:
+        """What the agent wrote in the thread of the run, line by line."""
+        async for message in self._alex.list_thread_messages(asked.run["thread_id"]):
+            if message["origin"] == "agent" and message["kind"] == "text":
+                for line in message.get("body", "").splitlines():
+                    yield line
+
+    async def _follow(self, message: Message, after: int, view: View) -> tuple[list[str], Run]:
+        """The log tells each state, the run document what happens between them."""
+        states: list[str] = []
+        run: Run | None = None
+        while True:
+            page = await self._alex.list_events(after)
+            after = page["next_after"]
+            for event in page["items"]:
+                if event["type"] != "run.state_changed":
+                    continue
+                changed = event["payload"]
+                if changed.get("triggering_message_id") != message["id"]:
+                    continue
+                states.append(changed["run"]["state"])
+                if run is None or states[-1] in ENDED:  # so that the last steps are seen before the end
+                    run = await self._alex.get_run(changed["run"]["id"])
+                    view.run(run)
+                view.state(states[-1])
+            if run is not None and states[-1] in ENDED:
+                return states, run
+            if run is not None:
+                newer = await self._alex.get_run_if_changed(run["id"], run["version"])
+                if newer is not None:
+                    run = newer
+                    view.run(run)
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def check_report(asked: Asked) -> None:
+    """Raise Unexpected unless the run went from queued to completed and has its steps."""
+    steps = ordered(asked.run)
+    _same("states", list(asked.states), ["queued", "running", "completed"])
+    _same("state", asked.run["state"], "completed")
+    _same("trigger state", asked.message.get("trigger_state"), "done")
+    _same("steps that did not complete", [step["name"] for step in steps if step["status"] != "completed"], [])
+    _same("number of steps", len(steps), asked.run["step_count"])
+    if len(steps) < MIN_STEPS or not asked.run.get("summary"):
+        raise Unexpected("the run has too few steps or no summary")
+
+
+def check_failure(asked: Asked) -> None:
+    """Raise Unexpected unless the run failed cleanly, for the reason that the folder does not exist."""
+    _same("states", list(asked.states), ["queued", "running", "failed"])
+    _same("reason", asked.run.get("state_reason"), "runtime_error")
+    _same("trigger state", asked.message.get("trigger_state"), "failed")
+    _same("summary", asked.run.get("summary"), f"The folder {MISSING} does not exist.")
+
+
+def _same(what: str, is_now: object, must_be: object) -> None:
+    if is_now != must_be:
+        raise Unexpected(f"{what}: {is_now!r} instead of {must_be!r}")
