@@ -132,6 +132,9 @@ def _validating(schema: Any) -> Any:
             result[key] = [_validating(item) for item in value]
         else:
             result[key] = _validating(value)
+    if result.get("additionalProperties") is False:
+        # Without it jsonschema-rs does not name the members of an object that may have none.
+        result.setdefault("properties", {})
     if result.get("type") == "integer":
         del result["type"]
         result = {"$ref": WHOLE_NUMBER, **result}
