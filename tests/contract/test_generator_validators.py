@@ -52,6 +52,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("parts", {"a": {"parts": [{"size": None}]}}, "null_not_allowed", "/parts/a/parts/0/size"),
     ("other", 1, "unknown_field", "/other"),
     ("a/b~c", 1, "unknown_field", "/a~1b~0c"),
+    ("nothing", {"other": 1}, "unknown_field", "/nothing/other"),
     ("parts", {"a/b": {"other": 1, "size": 1}}, "unknown_field", "/parts/a~1b/other"),
     ("event", {"type": "made", "payload": {"size": 1}, "more": 1}, "unknown_field", "/event/more"),
     ("name", 5, "wrong_type", "/name"),
