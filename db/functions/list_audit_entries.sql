@@ -19,8 +19,8 @@ BEGIN
           FROM (SELECT livebox.audit_entry_json(a.entry) AS item, a.id, row_number() OVER (ORDER BY a.id DESC) AS n
                   FROM (SELECT a AS entry, a.id, a.channel_id FROM livebox.audit_log a
                          WHERE a.id < v_from ORDER BY a.id DESC LIMIT livebox.scan_max()) AS a
-                  LEFT JOIN LATERAL (SELECT v.level FROM livebox.visible_channels(v_me) v WHERE v.channel_id = a.channel_id) AS seen ON true
-                 WHERE CASE WHEN a.channel_id IS NULL THEN v_owner ELSE seen.level >= 4 END
+                 WHERE (v_owner AND (a.channel_id IS NULL OR livebox.owner_sees(a.channel_id)))
+                    OR a.channel_id IN (SELECT r.channel_id FROM livebox.channel_rights(v_me) r WHERE r.level >= 4)
                  ORDER BY a.id DESC LIMIT v_limit + 1) AS p;
         IF NOT v_more THEN
             SELECT a.id INTO v_last FROM livebox.audit_log a WHERE a.id < v_from ORDER BY a.id DESC OFFSET livebox.scan_max() - 1 LIMIT 1;

@@ -6,6 +6,7 @@ DECLARE
     v_space uuid := (args->>'space_id')::uuid;
     v_items text;
     v_last  uuid;
+    v_owner boolean := livebox.is_owner(v_me);
     v_more  boolean;
 BEGIN
     IF NOT livebox.caller_active(caller) THEN
@@ -15,10 +16,10 @@ BEGIN
     ELSE
         SELECT string_agg(p.item::text, ', ') FILTER (WHERE p.n <= v_limit), count(*) > v_limit, (array_agg(p.id))[v_limit]
           INTO v_items, v_more, v_last
-          FROM (SELECT livebox.channel_json(c.channel, seen.level) AS item, c.id, row_number() OVER (ORDER BY c.id) AS n
+          FROM (SELECT livebox.channel_json(c.channel, livebox.channel_level(v_me, c.id)) AS item, c.id, row_number() OVER (ORDER BY c.id) AS n
                   FROM (SELECT c AS channel, c.id FROM livebox.channels c
                          WHERE c.space_id = v_space AND c.id > v_from ORDER BY c.id LIMIT livebox.scan_max()) AS c
-                 CROSS JOIN LATERAL (SELECT v.level FROM livebox.visible_channels(v_me) v WHERE v.channel_id = c.id) AS seen
+                 WHERE (v_owner AND livebox.owner_sees(c.id)) OR c.id IN (SELECT r.channel_id FROM livebox.channel_rights(v_me) r)
                  ORDER BY c.id LIMIT v_limit + 1) AS p;
         IF NOT v_more THEN
             SELECT c.id INTO v_last FROM livebox.channels c WHERE c.space_id = v_space AND c.id > v_from

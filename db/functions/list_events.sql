@@ -9,6 +9,7 @@ DECLARE
     v_groups uuid[];
     v_items  text;
     v_next   bigint;
+    v_owner  boolean := livebox.is_owner(v_me);
     v_more   boolean;
 BEGIN
     IF NOT livebox.caller_active(caller) THEN
@@ -28,18 +29,19 @@ BEGIN
                            e.resource_kind, e.resource_id
                       FROM livebox.events e WHERE e.seq > v_after ORDER BY e.seq LIMIT livebox.scan_max()) AS e
               LEFT JOIN LATERAL (SELECT t.channel_id, t.deleted_at FROM livebox.threads t WHERE t.id = e.thread_id LIMIT 1) AS t ON true
-              LEFT JOIN LATERAL (SELECT v.level FROM livebox.visible_channels(v_me) v
-                                  WHERE v.channel_id = coalesce(t.channel_id, e.channel_id)) AS seen ON true
+             CROSS JOIN LATERAL (SELECT ((v_owner AND livebox.owner_sees(coalesce(t.channel_id, e.channel_id)))
+                                         OR coalesce(t.channel_id, e.channel_id) IN (SELECT r.channel_id FROM livebox.channel_rights(v_me) r)
+                                        ) IS TRUE AS channel) AS seen
              WHERE CASE
                    WHEN e.audience_principal IS NOT NULL THEN e.type = 'access.changed' AND e.audience_principal = v_me
                    WHEN e.audience_group IS NOT NULL THEN e.type = 'access.changed' AND e.audience_group = ANY (v_groups)
                    WHEN e.resource_kind = 'space' THEN livebox.space_level(v_me, e.space_id) IS NOT NULL
                    WHEN e.resource_kind = 'run' AND e.thread_id IS NULL
                         THEN livebox.authorize(v_me, 'run.read', jsonb_build_object('run_id', e.resource_id)) IS NULL
-                   WHEN t.deleted_at IS NOT NULL THEN e.type = 'thread.deleted' AND seen.level IS NOT NULL
-                   WHEN e.type = 'thread.moved' AND seen.level IS NULL
+                   WHEN t.deleted_at IS NOT NULL THEN e.type = 'thread.deleted' AND seen.channel
+                   WHEN e.type = 'thread.moved' AND NOT seen.channel
                         THEN livebox.channel_level(v_me, ((e.event).payload->>'from_channel_id')::uuid) > 0
-                   ELSE seen.level IS NOT NULL
+                   ELSE seen.channel
                    END
              ORDER BY e.seq LIMIT v_limit + 1) AS p;
     IF NOT v_more THEN

@@ -5,6 +5,7 @@ DECLARE
     v_from  uuid := coalesce((args->'cursor'->>'id')::uuid, '00000000-0000-0000-0000-000000000000');
     v_items text;
     v_last  uuid;
+    v_owner boolean := livebox.is_owner(v_me);
     v_more  boolean;
 BEGIN
     IF NOT livebox.caller_active(caller) THEN
@@ -14,7 +15,7 @@ BEGIN
       INTO v_items, v_more, v_last
       FROM (SELECT livebox.space_json(s.space) AS item, s.id, row_number() OVER (ORDER BY s.id) AS n
               FROM (SELECT s AS space, s.id FROM livebox.spaces s WHERE s.id > v_from ORDER BY s.id LIMIT livebox.scan_max()) AS s
-             CROSS JOIN LATERAL (SELECT FROM livebox.visible_spaces(v_me) v WHERE v.space_id = s.id) AS seen
+             WHERE v_owner OR s.id IN (SELECT r.space_id FROM livebox.space_rights(v_me) r)
              ORDER BY s.id LIMIT v_limit + 1) AS p;
     IF NOT v_more THEN
         SELECT s.id INTO v_last FROM livebox.spaces s WHERE s.id > v_from ORDER BY s.id OFFSET livebox.scan_max() - 1 LIMIT 1;

@@ -1,6 +1,6 @@
-CREATE OR REPLACE FUNCTION livebox.visible_spaces(p_principal uuid) RETURNS TABLE (space_id uuid, level smallint)
+CREATE OR REPLACE FUNCTION livebox.space_rights(p_principal uuid) RETURNS TABLE (space_id uuid, level smallint)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT r.space_id, max(r.level)::smallint
+    SELECT r.space_id, r.level
       FROM livebox.principals me
      CROSS JOIN LATERAL (
             SELECT g.space_id, livebox.level_rank(g.level) AS level
@@ -26,13 +26,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT c.space_id, 0::smallint
               FROM livebox.channels c
              WHERE c.operator_agent_id = me.id
-            UNION ALL
-            SELECT s.id, 4::smallint
-              FROM livebox.spaces s
-             WHERE me.role = 'owner'
            ) AS r
      WHERE me.id = p_principal AND me.status = 'active'
-     GROUP BY r.space_id
 $$;
-COMMENT ON FUNCTION livebox.visible_spaces(uuid) IS
-    'The spaces a principal may see with the level on the space itself; 0 where only some of its channels may be read.';
+COMMENT ON FUNCTION livebox.space_rights(uuid) IS
+    'Each right by which a principal sees a space: its grants there, and 0 for each channel of it that it may read. Owners have manage beside these.';
