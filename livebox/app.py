@@ -55,6 +55,7 @@ class App:
             readers=settings.integer("db.readers"),
             batch_max=settings.integer("lane.batch_max"),
             queue_max=settings.integer("lane.queue_max"),
+            statement_timeout=settings.number("db.statement_timeout"),
             on_batch=self.telemetry.batch,
             on_effects=self.telemetry.record,
         )
