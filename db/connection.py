@@ -30,6 +30,7 @@ CONNECT_TIMEOUT: Final = 5.0
 _GRACE: Final = 5.0  # seconds past the server's own timeout after which a silent connection is given up
 _FIRST_DELAY: Final = 0.05
 _LAST_DELAY: Final = 1.0
+_READ_ONLY: Final = "25006"
 _KEEPALIVE: Final = {
     "keepalives": "1",
     "keepalives_idle": "10",
@@ -79,6 +80,7 @@ class Connection:
     ) -> None:
         self._dsn = _with_keepalive(dsn)
         self._statement_timeout = statement_timeout
+        self._read_only = read_only
         self._settings = _SETTINGS | {
             "application_name": f"livebox {name}",
             "statement_timeout": f"{statement_timeout * 1000:.0f}ms",
@@ -172,7 +174,8 @@ class Connection:
             self.close()
             raise
         except psycopg2.Error as error:
-            if self.closed or lost(error):
+            demoted = error.pgcode == _READ_ONLY and not self._read_only  # we are on a standby now: look again
+            if self.closed or lost(error) or demoted:
                 self.close()
                 raise ConnectionLost("the database session was lost") from error
             raise

@@ -81,7 +81,7 @@ something is broken (``internal_error``); those a race can reach map to the refu
 """
 
 _LOST_CLASSES = ("08",)
-_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25006", "25P03", "53300"})
+_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
 _AGAIN_STATES = frozenset({"40001", "40P01", "55P03"})
 _FULL_CLASS = "53"
 
