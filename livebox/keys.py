@@ -212,6 +212,22 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("lane.batch_retention", "s", 3600, "How long the outcome of a batch can still be asked for", 60, DAY),
     Key("jobs.chunk", "count", 1000, "Rows that a background job touches in one transaction", 1, 10**5),
     Key("jobs.retention_interval", "s", 60, "How often what has expired is removed", 1, DAY),
+    # commands that talk to a running server
+    Key(
+        "client.url",
+        "text",
+        "http://127.0.0.1:8080",
+        "The server that `livebox run` and `livebox say` talk to",
+        variable_name=PREFIX + "URL",
+    ),
+    Key(
+        "client.token",
+        "text",
+        "",
+        "Bearer token that `livebox run` and `livebox say` use",
+        secret=True,
+        variable_name=PREFIX + "TOKEN",
+    ),
 )
 
 # Pairs where the first must not be above the second.

@@ -57,6 +57,7 @@ _TITLES = {
     "db": "The database",
     "lane": "The database",
     "jobs": "The database",
+    "client": "The command line",
 }
 _SIZES = ((1024**2, "MiB"), (1024, "KiB"))
 _TIMES = ((86400, "d"), (3600, "h"), (60, "min"))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from db import DatabaseError
 from db.embedded import EmbeddedError
@@ -45,7 +46,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         return
     shown = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        shown.add_row(*(str(cell) for cell in row))
+        shown.add_row(*(Text(str(cell)) for cell in row))  # as it is: brackets in it are no markup
     console.print(shown)
 
 

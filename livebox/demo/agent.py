@@ -23,9 +23,10 @@ from typing import Final, TypeVar
 from generated.models import Invocation
 from livebox.client import Problem, Rest, Unreachable
 from livebox.demo.assignment import Assignment, CancelAsked, NotOurs
-from livebox.demo.folder import FolderRefused, folder_asked, resolve, shown
+from livebox.demo.folder import FolderRefused, folder_asked, resolve
 from livebox.demo.folder_report import Bounds, FolderReader, Stopped
 from livebox.demo.folder_text import headline, report
+from livebox.printable import printable
 
 T = TypeVar("T")
 
@@ -132,10 +133,10 @@ class Lotse:
         """The phases, each a step; gives the summary."""
         asked = folder_asked(work.text)
         halt = threading.Event()
-        async with work.step("find_folder", f"Finding the folder {shown(asked, 100)}") as step:
-            step.detail["asked"] = shown(asked)
+        async with work.step("find_folder", f"Finding the folder {printable(asked, 100)}") as step:
+            step.detail["asked"] = printable(asked)
             folder = resolve(self._root, asked)
-            name = step.detail["folder"] = shown(folder.relative_to(self._root.resolve()).as_posix())
+            name = step.detail["folder"] = printable(folder.relative_to(self._root.resolve()).as_posix())
         reader = FolderReader(folder, self._bounds, halt.is_set)
 
         async def phase(function: Callable[[], T]) -> T:
@@ -152,7 +153,7 @@ class Lotse:
             step.detail = lines.detail(self._bounds)
         async with work.step("find_largest", "Finding the largest files") as step:
             largest = await phase(lambda: reader.largest(listing.files))
-            step.detail = {"largest": [{"path": shown(file.path), "bytes": file.size} for file in largest]}
+            step.detail = {"largest": [{"path": printable(file.path), "bytes": file.size} for file in largest]}
         async with work.step("find_todos", "Looking for TODOs") as step:
             count, first = await phase(lambda: reader.todos(lines.text))
             step.detail = {"todos": count, "first": [todo._asdict() for todo in first]}

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from livebox.printable import printable
+
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”")
 _PATH = re.compile(r"(?<!\S)(\S*/\S*|\.{1,2})(?=[,;:!?]?(?:\s|$))")
 _LAST_WORD = re.compile(r"\b(?:folder|directory)\s+(\S+)\s*$", re.IGNORECASE | re.MULTILINE)
@@ -36,7 +38,7 @@ def resolve(root: Path, asked: str) -> Path:
     Raises FolderRefused for anything else: an absolute path, a way up, a link that leads outside, something that does
     not exist or is no folder. Whether something exists outside of the root is not told.
     """
-    name = shown(asked)
+    name = printable(asked)
     if "\0" in asked:
         raise FolderRefused("The name of the folder is not valid.")
     if asked.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:[\\/]", asked):
@@ -57,13 +59,3 @@ def resolve(root: Path, asked: str) -> Path:
     if not is_folder:
         raise FolderRefused(f"{name} is not a folder.")
     return path
-
-
-def shown(text: str, longest: int = 200) -> str:
-    """`text` as one line that can be sent and shown: no control or formatting characters, at most `longest` long.
-
-    Bytes of a file name that are not UTF-8 become question marks.
-    """
-    clean = text.encode("utf-8", "replace").decode().replace("\t", " ")
-    line = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in clean)
-    return line if len(line) <= longest else line[: longest - 1] + "…"

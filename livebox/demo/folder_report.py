@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from livebox.demo.folder import shown
 from livebox.demo.languages import language
+from livebox.printable import printable
 
 #: Folders that tools fill and people do not mean when they ask about a project.
 IGNORED: Final = frozenset(
@@ -152,7 +152,7 @@ class FolderReader:
                     count += 1
                     if len(first) < self.bounds.listed:
                         first.append(
-                            Todo(shown(file.path), number, shown(line.decode("utf-8", "replace").strip(), 120))
+                            Todo(printable(file.path), number, printable(line.decode("utf-8", "replace").strip(), 120))
                         )
         return count, first
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from livebox.demo.folder import shown
 from livebox.demo.folder_report import File, Lines, Listing, Todo, ranked
+from livebox.printable import printable
 
 _LANGUAGES: Final = 8
 _WORDS: Final = {
@@ -30,7 +30,7 @@ def report(folder: str, listing: Listing, lines: Lines, largest: list[File], tod
         top = ranked(lines.lines)[:_LANGUAGES]
         parts += [f"- {name}: {number:,} in {counted(lines.files[name], 'file')}" for name, number in top]
     if largest:
-        parts += ["", "Largest files:", *(f"- `{shown(file.path)}`, {size(file.size)}" for file in largest)]
+        parts += ["", "Largest files:", *(f"- `{printable(file.path)}`, {size(file.size)}" for file in largest)]
     parts += ["", f"{counted(count, 'TODO')}{':' if first else '.'}"]
     parts += [f"- `{todo.path}:{todo.line}` {todo.text}" for todo in first]
     left_out = listing.skipped + lines.skipped

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from generated.models import Channel, Message, Run
-from livebox.client import ENDED, Rest
+from livebox.client import Rest
+from livebox.demo.follow import follow
 from livebox.demo.view import View, ordered
 
 CHANNEL: Final = "General"
 AGENT: Final = "Lotse"
 MISSING: Final = "no-such-folder"
 MIN_STEPS: Final = 5
-LOOK_EVERY: Final = 0.05  # seconds
 PATIENCE: Final = 60.0  # seconds until a run must have ended
 
 
@@ -54,15 +54,11 @@ class Scenario:
         )
         if message.get("trigger_state") != "received":
             raise Unexpected(f"the message opened no run: {message.get('trigger_state_reason', 'nobody was asked')}")
-        view = show()
         try:
             async with asyncio.timeout(PATIENCE):
-                states, run = await self._follow(message, after, view)
+                states, run = await follow(self._alex, message["id"], after, show())
         except TimeoutError:
             raise Unexpected(f"the run has not ended after {PATIENCE:.0f} s") from None
-        finally:
-            view.close()
-        view.ended(run)
         return Asked(await self._alex.get_message(message["id"]), states, run)
 
     async def report_of(self, asked: Asked) -> AsyncIterator[str]:
@@ -71,33 +67,6 @@ class Scenario:
             if message["origin"] == "agent" and message["kind"] == "text":
                 for line in message.get("body", "").splitlines():
                     yield line
-
-    async def _follow(self, message: Message, after: int, view: View) -> tuple[list[str], Run]:
-        """The log tells each state, the run document what happens between them."""
-        states: list[str] = []
-        run: Run | None = None
-        while True:
-            page = await self._alex.list_events(after)
-            after = page["next_after"]
-            for event in page["items"]:
-                if event["type"] != "run.state_changed":
-                    continue
-                changed = event["payload"]
-                if changed.get("triggering_message_id") != message["id"]:
-                    continue
-                states.append(changed["run"]["state"])
-                if run is None or states[-1] in ENDED:  # so that the last steps are seen before the end
-                    run = await self._alex.get_run(changed["run"]["id"])
-                    view.run(run)
-                view.state(states[-1])
-            if run is not None and states[-1] in ENDED:
-                return states, run
-            if run is not None:
-                newer = await self._alex.get_run_if_changed(run["id"], run["version"])
-                if newer is not None:
-                    run = newer
-                    view.run(run)
-            await asyncio.sleep(LOOK_EVERY)
 
 
 def check_report(asked: Asked) -> None:

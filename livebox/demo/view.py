@@ -13,6 +13,7 @@ from rich.text import Text
 
 from generated.models import Run, RunStep
 from livebox.demo.folder_text import counted, size
+from livebox.printable import printable
 
 _MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
 _STYLES: Final = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan", "queued": "dim"}
@@ -103,7 +104,7 @@ class LiveBox:
         for step in ordered(self._run) if self._run else []:
             status = step["status"]
             mark: RenderableType = self._spinner if status == "running" else Text(_MARKS[status], _STYLES[status])
-            steps.add_row(mark, described(step))
+            steps.add_row(mark, Text(described(step)))
         title = Text(" → ").join(Text(state, _STYLES.get(state, "")) for state in self._states)
         body: RenderableType = steps if steps.row_count else Text("waiting for the agent", "dim")
         return Panel(Group(body), title=Text(f"{self._agent} ") + title, title_align="left", expand=False)
@@ -117,7 +118,7 @@ def ordered(run: Run) -> list[RunStep]:
 def described(step: RunStep) -> str:
     """A step with what it found, in one line."""
     found = _found(step.get("detail", {}))
-    return f"{step.get('title') or step['name']}{f': {found}' if found else ''}"
+    return printable(f"{step.get('title') or step['name']}{f': {found}' if found else ''}")
 
 
 def summary(run: Run, agent: str) -> str:
@@ -129,7 +130,7 @@ def summary(run: Run, agent: str) -> str:
     if "duration_ms" in run:
         facts[0] += f" in {run['duration_ms'] / 1000:.1f} s"
     facts.append(counted(run["step_count"], "step"))
-    return ", ".join(facts) + (f": {run['summary']}" if "summary" in run else "")
+    return printable(", ".join(facts) + (f": {run['summary']}" if "summary" in run else ""), 400)
 
 
 def _found(detail: dict[str, Any]) -> str:

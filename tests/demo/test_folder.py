@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from livebox.demo.folder import FolderRefused, folder_asked, resolve, shown
+from livebox.demo.folder import FolderRefused, folder_asked, resolve
+from livebox.printable import printable
 
 
 @pytest.fixture
@@ -91,6 +92,6 @@ def test_a_missing_folder_is_said_to_be_missing(root: Path) -> None:
 
 
 def test_shown_text_is_one_clean_line() -> None:
-    assert shown("a\nb\x00c\u202ed\te") == "a\ufffdb\ufffdc\ufffdd e"
-    assert shown("x\udcff") == "x?"
-    assert shown("x" * 300, 10) == "x" * 9 + "…"
+    assert printable("a\n b\x00c\u202ed\te") == "a b\ufffdc\ufffdd e"
+    assert printable("x\udcff") == "x?"
+    assert printable("x" * 300, 10) == "x" * 9 + "…"
