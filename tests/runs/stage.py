@@ -1,0 +1,242 @@
+"""The test world with a voice: says things, takes work and looks at what was written."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from db import Answer, Caller, Database
+from livebox.world import World
+from tests.fixtures.database import connect
+
+LIMITS: Final = {
+    "event.body_max_bytes": 4096,
+    "run.followups_max": 3,
+    "run.claim_lease": 60,
+    "run.step_detail_max_bytes": 1024,
+    "invocation.ttl": 900,
+    "snapshot.channels_max": 1000,
+    "snapshot.threads_max": 1000,
+    "snapshot.messages_max": 1000,
+    "snapshot.active_runs_max": 1000,
+}
+WRITTEN: Final = (
+    "messages",
+    "threads",
+    "runs",
+    "run_steps",
+    "run_followups",
+    "events",
+    "audit_log",
+    "message_revisions",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an operation answered, its body decoded."""
+
+    answer: Answer
+    body: Any = None
+
+    @property
+    def code(self) -> str:
+        return self.answer.code
+
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        return self.answer.effects
+
+
+@dataclass
+class Work:
+    """A run that an agent took: what its token says, and what came with it."""
+
+    agent: str
+    invocation: dict[str, str]
+    item: dict[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        return self.invocation["run_id"]
+
+
+@dataclass
+class Stage:
+    """The world, its database, and short words for what people and agents do there."""
+
+    db: Database
+    dsn: str
+    world: World
+    _marks: dict[str, int] = field(default_factory=dict)
+
+    # --- operations -------------------------------------------------------------------------------------------------
+
+    async def write(self, operation: str, who: str, db: Database | None = None, **args: Any) -> Outcome:
+        """A writing operation as that principal."""
+        answer = await (db or self.db).lane.submit(operation, self.caller(who), {"limits": LIMITS, **args})
+        return Outcome(answer, json.loads(answer.body) if answer.body else None)
+
+    async def read(self, operation: str, who: str, **args: Any) -> Outcome:
+        """A reading operation as that principal."""
+        answer = await self.db.readers.call(operation, self.caller(who), {"limits": LIMITS, "limit": 50, **args})
+        return Outcome(answer, json.loads(answer.body) if answer.body else None)
+
+    def caller(self, who: str) -> Caller:
+        return self.world.caller(who)
+
+    def id(self, name: str) -> str:
+        """The id of a principal by its handle."""
+        return self.world.principals[name]
+
+    async def post(
+        self, who: str, thread: str, *mentions: str, body: str = "hello", db: Database | None = None
+    ) -> Outcome:
+        """createMessage. `thread` is an id, or the name of a channel for its main thread."""
+        request = {"body": body, "client_msg_id": str(uuid.uuid4())}
+        if mentions:
+            request["mentions"] = [self.world.principals.get(name, name) for name in mentions]
+        thread = self.world.threads.get(thread, thread)
+        return await self.write("create_message", who, db, thread_id=thread, body=request)
+
+    async def say(self, who: str, thread: str, *mentions: str, body: str = "hello") -> dict[str, Any]:
+        """createMessage that must pass: the message."""
+        outcome = await self.post(who, thread, *mentions, body=body)
+        assert outcome.code == "created", outcome
+        return dict(outcome.body)
+
+    async def thread(self, who: str, channel: str) -> str:
+        """A new thread in the channel."""
+        outcome = await self.write(
+            "create_thread", who, channel_id=self.world.channels[channel], body={"title": "A thread"}
+        )
+        assert outcome.code == "created", outcome
+        return str(outcome.body["id"])
+
+    async def claim(self, agent: str, claim_id: str | None = None, limit: int = 1) -> list[Work]:
+        """claimInvocations: what the agent got."""
+        outcome = await self.write(
+            "claim_invocations", agent, body={"claim_id": claim_id or str(uuid.uuid4()), "limit": limit}
+        )
+        assert outcome.code == "ok", outcome
+        made = [effect for effect in outcome.effects if effect["kind"] == "invocation"]
+        items = outcome.body["items"]
+        return [
+            Work(agent, {key: effect[key] for key in ("run_id", "jti", "claim_id")}, items[effect["position"]])
+            for effect in made
+        ]
+
+    async def control(self, operation: str, work: Work, body: Mapping[str, Any] | None = None, **args: Any) -> Outcome:
+        """An operation of run control under the work's token."""
+        if body is not None:
+            args["body"] = dict(body)
+        return await self.write(operation, work.agent, run_id=work.run_id, invocation=work.invocation, **args)
+
+    async def start(self, work: Work, **body: Any) -> Outcome:
+        return await self.control("start_run", work, body or None)
+
+    async def finish(self, work: Work, state: str = "completed", **body: Any) -> Outcome:
+        return await self.control("finish_run", work, {"state": state, **body})
+
+    async def step(self, work: Work, step_id: str | None = None, **body: Any) -> Outcome:
+        given = {"kind": "tool", "name": "read", **body}
+        return await self.control("record_run_step", work, given, step_id=step_id or str(uuid.uuid4()))
+
+    async def cancel(self, who: str, run: str) -> Outcome:
+        return await self.write("cancel_run", who, run_id=run)
+
+    async def run(self, who: str, run: str) -> Outcome:
+        return await self.read("get_run", who, run_id=run)
+
+    # --- scenes -----------------------------------------------------------------------------------------------------
+
+    async def queued(self, who: str = "alex", channel: str = "Support/General", agent: str = "lotse") -> dict[str, Any]:
+        """A message in a thread of its own that opened a run: the message; `run` is the row."""
+        thread = await self.thread("owner", channel)
+        message = await self.say(who, thread, agent)
+        assert message["trigger_state"] == "received", message
+        return message
+
+    async def working(
+        self, who: str = "alex", channel: str = "Support/General", agent: str = "lotse"
+    ) -> tuple[dict[str, Any], Work]:
+        """A message and the started work that it opened."""
+        message = await self.queued(who, channel, agent)
+        (work,) = await self.claim(agent)
+        assert (await self.start(work)).code == "ok"
+        return message, work
+
+    def wait(self, run: str) -> None:
+        """Brings a running run to waiting_input by the rows' own rules, until an operation does."""
+        self.sql(
+            "UPDATE livebox.runs SET state = 'waiting_input', state_changed_at = livebox.clock(), version = version + 1, "
+            "version_reserved = version_reserved + 1 WHERE id = %s",
+            run,
+        )
+
+    def disable(self, who: str) -> None:
+        """Disables a principal by its row alone."""
+        self.sql("UPDATE livebox.principals SET status = 'disabled', version = version + 1 WHERE id = %s", self.id(who))
+
+    # --- what was written -------------------------------------------------------------------------------------------
+
+    def sql(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        """Plain SQL on this database."""
+        with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            if cursor.description is None:
+                return []
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def runs(self, thread: str) -> list[dict[str, Any]]:
+        """The runs of a thread, oldest first."""
+        return self.sql("SELECT * FROM livebox.runs WHERE thread_id = %s ORDER BY queued_at, id", thread)
+
+    def message(self, message: str) -> dict[str, Any]:
+        """The row of a message."""
+        return self.sql("SELECT * FROM livebox.messages WHERE id = %s", message)[0]
+
+    def audit(self) -> list[tuple[str, str, str]]:
+        """Who was denied what and why, oldest first."""
+        found = self.sql(
+            "SELECT p.handle, a.action, a.reason FROM livebox.audit_log a JOIN livebox.principals p ON p.id = a.principal_id "
+            "ORDER BY a.at, a.id"
+        )
+        return [(row["handle"], row["action"], row["reason"]) for row in found]
+
+    def mark(self) -> None:
+        """Remembers how much there is of everything."""
+        self._marks = self._counts()
+
+    def written(self) -> dict[str, int]:
+        """How many rows came since the mark, by table; nothing for tables that got none."""
+        now = self._counts()
+        return {table: now[table] - self._marks[table] for table in WRITTEN if now[table] != self._marks[table]}
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events since the mark."""
+        return self.sql("SELECT * FROM livebox.events ORDER BY seq OFFSET %s", self._marks.get("events", 0))
+
+    def event_types(self) -> list[str]:
+        """The types of the events since the mark; a run's with its state, a message's with its trigger state."""
+        return [_named(event) for event in self.events()]
+
+    def _counts(self) -> dict[str, int]:
+        union = " UNION ALL ".join(f"SELECT '{table}' AS name, count(*) AS n FROM livebox.{table}" for table in WRITTEN)
+        return {row["name"]: row["n"] for row in self.sql(union)}
+
+
+def _named(event: dict[str, Any]) -> str:
+    payload = event["payload"]
+    if event["type"] == "run.state_changed":
+        return f"run.state_changed {payload['run']['state']}"
+    if event["type"] == "message.updated":
+        return f"message.updated {payload['message'].get('trigger_state')}"
+    if event["type"] == "message.created":
+        return f"message.created {payload['message']['kind']}"
+    return str(event["type"])
