@@ -181,7 +181,7 @@ class Edge:
         elif request.body_exists:
             errors += await self._bodies.refuse(request)
         if errors:
-            raise Refusal(_code_of(errors), errors)
+            raise Refusal(_code_of(operation, errors), errors)
         context = Context(
             self._plant,
             operation,
@@ -242,8 +242,8 @@ class Edge:
         return problem(envelope, "internal_error", detail="The response broke the contract; see the log.")
 
 
-def _code_of(errors: list[FieldError]) -> str:
-    only_cursor = all(error.where == "parameter" and error.name == "cursor" for error in errors)
+def _code_of(operation: Operation, errors: list[FieldError]) -> str:
+    only_cursor = operation.cursor and all(error.where == "parameter" and error.name == "cursor" for error in errors)
     return "cursor_invalid" if only_cursor else "validation_failed"
 
 
