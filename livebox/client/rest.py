@@ -81,6 +81,22 @@ class Rest(Connection):
                 run = changed
                 yield run
 
+    async def find_run(self, message: Message) -> Run | None:
+        """The run that a message opened or joined as a follow-up; None when there is none (or no longer) to see."""
+        thread = await self.get_thread(message["thread_id"])
+        threads = [thread["id"]]
+        if thread["is_main"]:  # the run may have got a thread of its own
+            grown = self.list_threads(channel_id=thread["channel_id"])
+            threads += [found["id"] async for found in grown if found.get("parent_message_id") == message["id"]]
+        for thread_id in reversed(threads):
+            async for summary in self.list_thread_runs(thread_id):
+                if "finished_at" in summary and summary["finished_at"] < message["created_at"]:
+                    break  # they come newest first
+                run = await self.get_run(summary["id"])
+                if run.get("triggering_message_id") == message["id"] or message["id"] in run.get("followups", {}):
+                    return run
+        return None
+
     async def cancel_run(self, run_id: str) -> Run:
         """Ask for the run to be cancelled. It has ended when its state says so; until then `cancel` says who asked."""
         return cast(Run, (await self.call("cancelRun", path={"run_id": run_id}, body={})).body)

@@ -14,7 +14,7 @@ from rich.console import Console
 from generated.models import Channel, Message, Run
 from livebox.client import Rest
 from livebox.commands._server import Server, server_options
-from livebox.demo.follow import follow
+from livebox.demo.follow import watch
 from livebox.demo.view import view
 
 
@@ -62,13 +62,12 @@ def command(
         channels = [channel async for channel in rest.list_channels()] if place or mentions else []
         where = thread or (await _channel(rest, channels, place or ""))["main_thread_id"]
         agents = await _agents(rest, channels, mentions)
-        after = (await rest.get_snapshot())["seq"]
         message = await rest.create_message(where, body, mentions=agents, client_msg_id=client_msg_id)
         _print(message)
-        if not following or message.get("trigger_state") != "received":
+        if not following or message.get("trigger_state", "failed") == "failed":
             return Said(message, None)
-        _, run = await follow(rest, message["id"], after, view(Console(highlight=False), "The run"))
-        return Said(message, run)
+        run = await rest.find_run(message)
+        return Said(message, await watch(rest, run, view(Console(highlight=False), "The run")) if run else None)
 
     message, run = Server(url, token_file).run(said)
     if message.get("trigger_state") == "failed":

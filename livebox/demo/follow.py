@@ -25,6 +25,22 @@ async def follow(rest: Rest, message_id: str, after: int, view: View) -> tuple[l
     return states, run
 
 
+async def watch(rest: Rest, run: Run, view: View) -> Run:
+    """Show a run until it has ended, whatever it went through before; the ended run."""
+    state = ""
+    try:
+        async for newer in rest.watch_run(run["id"], every=LOOK_EVERY):
+            run = newer
+            view.run(run)
+            if run["state"] != state:
+                state = run["state"]
+                view.state(state)
+    finally:
+        view.close()
+    view.ended(run)
+    return run
+
+
 async def _follow(rest: Rest, message_id: str, after: int, view: View) -> tuple[list[str], Run]:
     states: list[str] = []
     run: Run | None = None
