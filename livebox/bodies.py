@@ -82,6 +82,8 @@ class Bodies:
 
     async def _arriving(self, request: web.BaseRequest) -> bytes:
         raw = bytearray()
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             async with asyncio.timeout(self._patience):
                 while len(raw) <= self._max_bytes:
