@@ -16,10 +16,10 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
 
 demo: $(VENV)/.runtime ## start a server with a real agent and watch one run from queued to completed
-	@$(BIN)/livebox demo
+	@$(BIN)/livebox demo $(DEMO_ARGS)
 
 serve: $(VENV)/.runtime ## start the server on its own embedded database
-	@$(BIN)/livebox serve
+	@$(BIN)/livebox serve $(SERVE_ARGS)
 
 test: $(VENV)/.dev ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
@@ -28,9 +28,8 @@ generate: $(VENV)/.dev ## make generated/ and the reference pages from the contr
 	$(BIN)/python -m livebox.codegen
 
 lint: $(VENV)/.dev ## style, SQL rules, links and what must not be committed
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/python -m tests.checks
+	@failed=0; for check in 'ruff format --check .' 'ruff check .' 'python -m tests.checks'; do \
+		echo "$$check"; $(BIN)/$$check || failed=1; done; exit $$failed
 
 format: $(VENV)/.dev ## let ruff put the code into shape
 	$(BIN)/ruff format .
@@ -40,7 +39,7 @@ types: $(VENV)/.dev ## check types, strictly
 	$(BIN)/mypy
 
 imports: $(VENV)/.dev ## check that imports go one way
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp on this machine
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
