@@ -88,7 +88,9 @@ class Oracle:
 
     @staticmethod
     def _covers(grant: Row, channel: Row) -> bool:
-        return bool(grant["channel_id"] == channel["id"] or (grant["space_id"] and grant["space_id"] == channel["space_id"]))
+        return bool(
+            grant["channel_id"] == channel["id"] or (grant["space_id"] and grant["space_id"] == channel["space_id"])
+        )
 
     def sees_thread(self, who: str, thread_id: str) -> bool:
         thread = self.threads[thread_id]

@@ -53,13 +53,28 @@ class RandomWorld:
         self.groups = [self.made("create_group", self.owner, name=f"G{n}") for n in range(2)]
         self.spaces = [self.made("create_space", self.owner, name=f"S{n}") for n in range(2)]
         self.channels = [
-            self.made("create_channel", self.owner, kind="channel", space_id=space, name=f"C{n}", allow_mentioned_agents=n == 1)
+            self.made(
+                "create_channel",
+                self.owner,
+                kind="channel",
+                space_id=space,
+                name=f"C{n}",
+                allow_mentioned_agents=n == 1,
+            )
             for space in self.spaces
             for n in range(2)
         ]
         self.channels.append(
             self.made("create_channel", self.people[1], kind="dm", member_ids=[self.people[1], self.people[2]])
         )
+        for agent, channel in zip(self.agents, self.channels, strict=False):
+            self.perform("update_channel", self.owner, {"channel_id": channel, "body": {"operator_agent_id": agent}})
+        for _ in range(4):
+            self._grant()
+        for _ in range(3):
+            self._thread()
+        for _ in range(5):
+            self._post()
 
     def _principal(self, kind: str, handle: str) -> str:
         policy = {"agent": {"billing_mode": "organization", "tool_class": "standard"}} if kind == "agent" else {}
@@ -76,7 +91,8 @@ class RandomWorld:
     def read(self, function: str, who: str, **args: Any) -> Shown:
         """One reading operation."""
         self.cursor.execute(
-            f"SELECT code, body, cursor FROM livebox.{function}(%s, %s)", (json.dumps({"principal": who}), json.dumps(args))
+            f"SELECT code, body, cursor FROM livebox.{function}(%s, %s)",
+            (json.dumps({"principal": who}), json.dumps(args)),
         )
         return self._shown()
 
@@ -129,24 +145,29 @@ class RandomWorld:
         """Somebody does something, whether they may or not."""
         return self.random.of(ACTIONS)(self)
 
-    def _any(self, table: str) -> str:
-        self.cursor.execute(f"SELECT id::text FROM livebox.{table} ORDER BY id")
+    def _any(self, table: str, condition: str = "true", *values: object) -> str:
+        """Mostly one that meets the condition."""
+        if not self.random.below(6):
+            condition, values = "true", ()
+        self.cursor.execute(f"SELECT id::text FROM livebox.{table} t WHERE {condition} ORDER BY id", values or None)
         found = [row for (row,) in self.cursor.fetchall()]
         return str(self.random.of(found)) if found else str(uuid.uuid4())
 
     def _post(self) -> Shown:
         mentions = [self.random.of(self.agents)] if self.random.below(2) else []
         body = {"body": "x" * (1 + self.random.below(40)), "client_msg_id": str(uuid.uuid4())}
-        args = {"thread_id": self._any("threads"), "body": body | ({"mentions": mentions} if mentions else {})}
-        args["request_hash"] = "h"
         who = self.random.of(self.everybody)
+        place = self._any("threads", "livebox.channel_level(%s, t.channel_id) >= 2", who)
+        args = {"thread_id": place, "body": body | ({"mentions": mentions} if mentions else {}), "request_hash": "h"}
         shown = self.perform("create_message", who, args)
         if shown.code == "created":
             self.keys.append(("create_message", who, args))
         return shown
 
     def _edit(self) -> Shown:
-        return self.perform("edit_message", self._author(), {"message_id": self.message, "body": {"body": f"e{self.random.below(9)}"}})
+        return self.perform(
+            "edit_message", self._author(), {"message_id": self.message, "body": {"body": f"e{self.random.below(9)}"}}
+        )
 
     def _delete(self) -> Shown:
         return self.perform("delete_message", self._author(), {"message_id": self.message})
@@ -158,26 +179,36 @@ class RandomWorld:
         return str(row[0]) if row and self.random.below(4) else str(self.random.of(self.everybody))
 
     def _thread(self) -> Shown:
-        args = {"channel_id": self._any("channels"), "body": {"title": "T"}, "idempotency": {"key": uuid.uuid4().hex, "hash": "x"}}
         who = self.random.of(self.everybody)
+        place = self._any("channels", "livebox.channel_level(%s, t.id) >= 2", who)
+        args = {"channel_id": place, "body": {"title": "T"}, "idempotency": {"key": uuid.uuid4().hex, "hash": "x"}}
         shown = self.perform("create_thread", who, args)
         if shown.code == "created":
             self.keys.append(("create_thread", who, args))
         return shown
 
     def _move(self) -> Shown:
-        args = {"thread_id": self._any("threads"), "body": {"channel_id": self._any("channels")}}
+        args = {
+            "thread_id": self._any("threads", "NOT t.is_main"),
+            "body": {"channel_id": self._any("channels", "t.kind = 'channel'")},
+        }
         return self.perform("move_thread", self._manager(), args)
 
     def _remove(self) -> Shown:
-        return self.perform("delete_thread", self._manager(), {"thread_id": self._any("threads")})
+        return self.perform("delete_thread", self._manager(), {"thread_id": self._any("threads", "NOT t.is_main")})
 
     def _manager(self) -> str:
         return str(self.owner if self.random.below(3) else self.random.of(self.everybody))
 
     def _grant(self) -> Shown:
-        holder = {"principal_id": self.random.of(self.everybody)} if self.random.below(2) else {"group_id": self.random.of(self.groups)}
-        place = {"space_id": self.random.of(self.spaces)} if self.random.below(2) else {"channel_id": self._any("channels")}
+        holder = (
+            {"principal_id": self.random.of(self.everybody)}
+            if self.random.below(2)
+            else {"group_id": self.random.of(self.groups)}
+        )
+        place = (
+            {"space_id": self.random.of(self.spaces)} if self.random.below(2) else {"channel_id": self._any("channels")}
+        )
         body = {**holder, **place, "level": self.random.of(["read", "write", "trigger", "manage"])}
         args = {"body": body, "idempotency": {"key": uuid.uuid4().hex, "hash": "x"}}
         who = self._manager()
@@ -195,7 +226,10 @@ class RandomWorld:
         return self.perform(operation, self._manager(), args)
 
     def _status(self) -> Shown:
-        args = {"principal_id": self.random.of(self.everybody), "body": {"status": self.random.of(["active", "active", "disabled"])}}
+        args = {
+            "principal_id": self.random.of(self.everybody),
+            "body": {"status": self.random.of(["active", "active", "disabled"])},
+        }
         return self.perform("update_principal", self._manager(), args)
 
     def _channel(self) -> Shown:

@@ -89,13 +89,19 @@ def visible(world: RandomWorld, oracle: Oracle, who: str) -> None:
     assert set(shown.messages) == {m for m in oracle.messages if oracle.sees_message(who, m)}
     assert set(shown.runs) == {row["id"] for row in active}
     texts.append(str(shown))
-    spoken_of = set(ID.findall("".join(texts)))
-    assert not spoken_of & oracle.hidden_ids(who)
+    hidden = oracle.hidden_ids(who)
+    for text in texts:
+        assert not set(ID.findall(text)) & hidden, (set(ID.findall(text)) & hidden, text)
 
 
 def single(world: RandomWorld, oracle: Oracle, who: str, texts: list[str]) -> None:
     """Things asked for by id: what is hidden answers like what is absent."""
-    nothing = {"get_thread": "thread_id", "get_message": "message_id", "list_thread_messages": "thread_id", "get_run": "run_id"}
+    nothing = {
+        "get_thread": "thread_id",
+        "get_message": "message_id",
+        "list_thread_messages": "thread_id",
+        "get_run": "run_id",
+    }
     absent = {function: world.read(function, who, **{name: ABSENT}) for function, name in nothing.items()}
     assert {shown.code for shown in absent.values()} == {"not_found"}
 
@@ -122,18 +128,24 @@ def decided(world: RandomWorld, oracle: Oracle, who: str) -> None:
             expected = "not_found" if level < 1 else "forbidden" if level < least else None
             if action == "message.write" and expected is None and read_only:
                 expected = "channel_read_only"
-            world.cursor.execute("SELECT livebox.authorize(%s, %s, jsonb_build_object('channel_id', %s))", (who, action, channel))
+            world.cursor.execute(
+                "SELECT livebox.authorize(%s, %s, jsonb_build_object('channel_id', %s))", (who, action, channel)
+            )
             assert world.cursor.fetchone()[0] == expected
     for space in [*(row["id"] for row in oracle.rows["spaces"]), ABSENT]:
         found = oracle.space_level(who, space) if space != ABSENT else None
-        world.cursor.execute("SELECT livebox.authorize(%s, 'structure.manage', jsonb_build_object('space_id', %s))", (who, space))
+        world.cursor.execute(
+            "SELECT livebox.authorize(%s, 'structure.manage', jsonb_build_object('space_id', %s))", (who, space)
+        )
         assert world.cursor.fetchone()[0] == ("not_found" if found is None else "forbidden" if found < 4 else None)
     for run in oracle.rows["runs"]:
         reads = oracle.sees_thread(who, run["thread_id"])
         manages = oracle.level(who, oracle.threads[run["thread_id"]]["channel_id"]) >= 4
         cancels = reads and (manages or run["triggered_by"] == who)
         for action, may in {"run.read": reads, "run.cancel": cancels}.items():
-            world.cursor.execute("SELECT livebox.authorize(%s, %s, jsonb_build_object('run_id', %s))", (who, action, run["id"]))
+            world.cursor.execute(
+                "SELECT livebox.authorize(%s, %s, jsonb_build_object('run_id', %s))", (who, action, run["id"])
+            )
             assert world.cursor.fetchone()[0] == (None if may else "forbidden" if reads else "not_found")
 
 
