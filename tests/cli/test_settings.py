@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from livebox.keys import KEYS, ORDERED, Key
 from livebox.settings import MASK, Settings, SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def problems(environment: dict[str, str], **overrides: int | float | str | bool) -> tuple[str, ...]:
@@ -126,3 +130,20 @@ def test_limits_go_to_the_database_by_their_names() -> None:
         "run.claim_lease": 30,
         "run.followups_max": KEYS["run.followups_max"].default,
     }
+
+
+# Read by the tests that hold the server to it, not by the server.
+FOR_TESTS = {"authz.not_found_timing_tolerance"}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_key_does_something(name: str) -> None:
+    spellings = [f'"{name}"', f'f"rl.{{name}}.{name.split(".")[-1]}"' if name.startswith("rl.") else f'"{name}"']
+    folders = ("tests",) if name in FOR_TESTS else ("handlers", "livebox", "db")
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name not in ("keys.py", "test_settings.py")
+    ]
+    assert any(spelling in text for text in texts for spelling in spellings)
