@@ -19,7 +19,7 @@ from tests.fixtures.database import connect
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 ABSENT = "01933b7e-0000-7000-8000-00000000dead"
 
-worlds = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+worlds = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.lists(st.integers(0, 1000), min_size=20, max_size=160)
 
 
