@@ -158,4 +158,25 @@ def test_the_lines_of_the_readme_work(spawn: Spawn, empty_dsn: str, data: Path) 
         assert done.returncode == 0, done.stderr
         assert '"trigger_state":"received"' in done.stdout.replace(" ", "")
         assert '"state":"queued"' in done.stdout.replace(" ", "")
+    issued = subprocess.run(
+        [sys.executable, "-m", "livebox", "token", "issue", "alex"],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert issued.returncode == 0, issued.stderr
+    (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"LIVEBOX_URL": server.url, "LIVEBOX_TOKEN": issued.stdout.strip()},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert re.fullmatch(r"[0-9a-f-]{36} queued \S+Z\n", done.stdout), done.stderr
     assert server.end()[0] == 0
