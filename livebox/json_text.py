@@ -63,12 +63,16 @@ def _number(literal: str) -> float | int:
 
 _decode: Final = msgspec.json.Decoder(float_hook=_number).decode
 _member_ends: Final = re.compile(rb'"[ \t\r\n]*:').findall
+_without_strings: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL).sub
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _ALL_DIGITS_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER: Final = b"0" * len(str(MAX_INTEGER))
 
 
 def read(raw: bytes) -> Any:
     """The document in `raw` (UTF-8). Raises JsonRefused with every finding, the first ones when there are many."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
+        raise JsonRefused(explain(raw))
     try:
         value = _decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -76,7 +80,6 @@ def read(raw: bytes) -> Any:
     if (
         b"null" in raw
         or b"\\u0000" in raw
-        or raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
         or _LONG_INTEGER in raw.translate(_ALL_DIGITS_ZERO)
         or len(_member_ends(raw)) != _members(value)
     ):
@@ -84,6 +87,18 @@ def read(raw: bytes) -> Any:
         if findings:
             raise JsonRefused(findings)
     return value
+
+
+def _depth(raw: bytes) -> int:
+    """How deep a text is nested, or more for one that is no JSON. Asked before the native parser, which recurses."""
+    depth = deepest = 0
+    for mark in _without_strings(b"", raw).translate(None, _NO_BRACKETS):
+        if mark in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest
 
 
 def _members(value: Any) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from generated.operations import OPERATIONS, Operation
@@ -113,7 +115,7 @@ NOT_HTTP = {
     "a NUL in a header": b"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
     "two lengths": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
     "a bad length": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: two\r\n\r\n{}",
-    "a length and chunks": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
     "a control character in the target": b"GET /v1/\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
     "a target that is not ASCII": "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
     "a huge header": b"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
@@ -125,10 +127,8 @@ NOT_HTTP = {
 @pytest.mark.parametrize("name", NOT_HTTP)
 def test_what_is_no_http_gets_a_problem_and_the_end_of_the_connection(live: Live, name: str) -> None:
     with connect(live) as connection:
-        try:
+        with contextlib.suppress(ConnectionError):  # refused before all of it was sent
             connection.sendall(NOT_HTTP[name])
-        except ConnectionError:
-            pass  # refused before all of it was sent
         stream = connection.makefile("rb")
         got = read_response(stream)
         assert (got.status, got.code) == (400, "validation_failed")
