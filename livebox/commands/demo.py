@@ -38,7 +38,8 @@ PACE: Final = 0.4  # seconds, on a terminal
 def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | None) -> None:
     """Watch a real agent work.
 
-    Starts a server on its embedded database, in a temporary folder or the one that LIVEBOX_DATA names, loads the world
+    Starts a server on its embedded database (DATABASE_URL is left alone), in a temporary folder or the one that
+    LIVEBOX_DATA names, loads the world
     of examples, and starts Lotse, an agent in a process of its own. Alex asks it what is in a folder; it reads the
     folder and reports. Then it is asked about a folder that does not exist, and fails with the reason. The server stays
     up until Ctrl-C.
