@@ -52,7 +52,10 @@ def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | 
         work.chmod(0o711)  # the embedded database may run as another user
         data = configuration().text("data")
         settings = configuration(
-            data=str(work / "data") if data == KEYS["data"].default else data, database__url="", http__port=port
+            data=str(work / "data") if data == KEYS["data"].default else data,
+            database__url="",
+            http__host="127.0.0.1",  # it prints tokens that work
+            http__port=port,
         )
         logged = stack.enter_context((work / "server.log").open("w"))
         log.configure("warning", "json", logged)
