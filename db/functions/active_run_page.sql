@@ -6,7 +6,8 @@ CREATE OR REPLACE FUNCTION livebox.active_run_page(
     OUT items jsonb, OUT cursor jsonb, OUT effects jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    v_channels uuid[] := ARRAY(SELECT v.channel_id FROM livebox.visible_channels(p_principal) v);
+    v_owner    boolean := livebox.is_owner(p_principal);
+    v_channels uuid[] := ARRAY(SELECT c.channel_id FROM livebox.channel_rights(p_principal) c);
     v_time     timestamptz := coalesce((p_cursor->>'queued_at')::timestamptz, 'infinity');
     v_id       uuid := coalesce((p_cursor->>'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     v_row      record;
@@ -32,7 +33,7 @@ BEGIN
             IF coalesce((v_row.run).agent_id = p_agent, true) AND coalesce((v_row.run).state = p_state, true) THEN
                 v_channel := (SELECT t.channel_id FROM livebox.threads t
                                WHERE t.id = (v_row.run).thread_id AND t.deleted_at IS NULL);
-                v_shown := v_channel = ANY (v_channels) OR (v_row.run).thread_id IS NULL;
+                v_shown := (v_owner AND livebox.owner_sees(v_channel)) OR v_channel = ANY (v_channels) OR (v_row.run).thread_id IS NULL;
             END IF;
             IF v_shown THEN
                 v_shown := livebox.authorize(p_principal, 'run.read', jsonb_build_object('run_id', (v_row.run).id)) IS NULL;
