@@ -3,8 +3,8 @@
 A text that a native parser accepts may still hurt what comes after it: a duplicate member that two readers resolve
 differently, a NUL or a lone surrogate that the database refuses, a number that other languages round, a null where
 the contract has none. `read` finds all of that. Its fast path is one native decoding, one walk over the values and a
-few byte searches; only a text that smells is looked at closely, by `explain`, which walks the text with an explicit stack and so cannot be
-brought down by nesting.
+few byte searches; only a text that smells is looked at closely, by `explain`, which walks the text with an explicit
+stack and so cannot be brought down by nesting.
 
 Numbers: an integral number becomes an int however it was written (`1e2` is 100), within +-(2^53 - 1); others are
 doubles. A negative zero with a fraction stays a float, so that where the contract wants an integer it is refused.

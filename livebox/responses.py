@@ -192,7 +192,7 @@ def problem(
     if told:
         document["errors"] = told
     if extra:
-        document.update(extra)
+        document = {**extra, **document}
     more: dict[str, str] = dict(headers or {})
     if code in _BUSY and not wait:
         wait = BUSY_SECONDS

@@ -110,8 +110,11 @@ async def test_metrics_beyond_loopback_need_the_token(database_dsn: str, tmp_pat
     with live_server(database_dsn, tmp_path, http__host=outside, metrics__token="let-me-see") as live:
         async with client_session() as session:
             url = f"http://{outside}:{live.port}"
-            for token in (None, "x", live.tokens["owner"], "let-me-se", "let-me-see2"):
+            for token in (None, "x", "let-me-se", "let-me-see2"):
                 assert (await Client(session, url, token).get("/metrics")).code == "invalid_token"
+            for handle, code in {"owner": "", "alex": "forbidden", "lotse": "forbidden"}.items():
+                got = await Client(session, url, live.tokens[handle]).request("HEAD", "/metrics")
+                assert got.status == (403 if code else 200)
             assert (await Client(session, url, "let-me-see").get("/metrics")).status == 200
             assert (await Client(session, url, "let-me-see").get("/v1/spaces")).status == 401
 
@@ -265,6 +268,29 @@ def test_a_signal_ends_the_command_in_order(database_dsn: str, tmp_path: Path, n
     assert events[0] == "started"
     assert "stopping" in events
     assert "Traceback" not in errors
+
+
+async def test_a_second_signal_does_not_wait(
+    database_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, started = asyncio.Event(), asyncio.Event()
+    stop, apps = app.App.stop, []
+
+    async def never_stop(found: app.App) -> None:
+        apps.append(found)
+        stopping.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(app.App, "stop", never_stop)
+    settings = Settings.load({}, {"data": str(tmp_path), "http.port": 0})
+    serving = asyncio.create_task(app.serve(settings, database_dsn, lambda _: started.set()))
+    await started.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stopping.wait()
+    assert not serving.done()
+    os.kill(os.getpid(), signal.SIGINT)
+    await serving
+    await stop(apps[0])
 
 
 def test_a_client_that_goes_away_harms_nobody(live: Live) -> None:

@@ -191,3 +191,31 @@ def test_a_client_that_waits_for_continue_is_told_to(live: Live) -> None:
         assert stream.readline() == b"\r\n"
         connection.sendall(b"{}")
         assert read_response(stream).code == "validation_failed"
+
+
+def test_a_connect_is_no_proxy(live: Live) -> None:
+    assert exchange(live, b"CONNECT elsewhere.example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n").status in (400, 404)
+
+
+def test_an_upgrade_that_nobody_offers_is_ignored(live: Live) -> None:
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA")
+    with connect(live) as connection:
+        connection.sendall(request("GET", "/v1/health", *upgrade) + request("GET", "/nothing"))
+        stream = connection.makefile("rb")
+        assert [read_response(stream).status for _ in range(2)] == [200, 404]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for_without_end(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live.app.edge._bodies, "_patience", 0.01)
+    headers = ("Authorization: Bearer " + live.tokens["owner"], "Content-Type: application/json", "Content-Length: 5")
+    got = exchange(live, request("POST", "/v1/spaces", *headers, body=b"{"))
+    assert (got.status, got.code) == (400, "invalid_json")
+
+
+def test_a_failure_outside_of_any_operation_is_a_problem_too(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(live.app.edge, "_answered", answered)
+    got = exchange(live, request("GET", "/v1/health"), check=("GET", "/v1/health"))
+    assert (got.code, got.json["instance"], got.headers["Connection"]) == ("internal_error", "/v1/health", "close")
