@@ -48,7 +48,6 @@ _SETTINGS: Final = {
     "full_page_writes": "on",
     "synchronous_commit": "on",
     "max_wal_size": "'1GB'",
-    "wal_compression": "on",
     "logging_collector": "on",
     "log_directory": "'log'",
     "log_filename": "'postgres-%a.log'",

@@ -46,6 +46,7 @@ PATIENCE: Final = 10.0
 
 _SECONDS_PER_OPERATION: Final = 0.5  # what each further operation adds to the time its batch may take
 _CONTENTION_TRIES: Final = 3
+_AWAY: Final = "the database cannot be reached"
 _COLUMNS: Final = "log_seq, code, body, version, resource_kind, resource_id, cursor::text, effects::text"
 _EXECUTE: Final = f"SELECT {_COLUMNS} FROM livebox.execute(%s::uuid, %s::jsonb) ORDER BY position"  # noqa: S608 - constants
 _SETTLE: Final = f"SELECT {_COLUMNS} FROM livebox.settle(%s::uuid) ORDER BY position"  # noqa: S608 - constants
@@ -149,11 +150,18 @@ class Lane:
             await asyncio.sleep(0)  # who was just answered may have more: let it share the next commit
 
     def _gather(self) -> list[Operation]:
+        """The next batch. What waited too long is refused: it was not begun, and its caller has given up by now."""
         batch: list[Operation] = []
+        oldest = asyncio.get_running_loop().time() - self._patience
         while self._queue and len(batch) < self._batch_max:
             operation = self._queue.take()
-            if not operation.outcome.done():  # its caller went away before anything was sent
-                batch.append(operation)
+            if operation.outcome.done():  # its caller went away before anything was sent
+                continue
+            if operation.since < oldest:
+                away = self._connection.closed
+                _fail([operation], DatabaseUnavailable(_AWAY) if away else Overloaded("waited too long in the line"))
+                continue
+            batch.append(operation)
         return batch
 
     async def _commit(self, batch: list[Operation]) -> None:
@@ -180,7 +188,7 @@ class Lane:
 
         Only ``DatabaseUnavailable`` leaves open whether it is.
         """
-        deadline = min(operation.since for operation in batch) + self._patience
+        deadline = asyncio.get_running_loop().time() + self._patience
         name, tries = self._next_name(), 0
         allowed = self._statement_timeout + _SECONDS_PER_OPERATION * (len(batch) - 1)
         statement = _EXECUTE if len(batch) == 1 else f"SET LOCAL statement_timeout = {allowed * 1000:.0f}; {_EXECUTE}"

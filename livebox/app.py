@@ -34,6 +34,7 @@ from livebox.telemetry import Telemetry
 
 KEYS_FOLDER: Final = "keys"
 RATE_CLASSES: Final = ("read", "write", "patch")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 _log = logger("app")
 
@@ -48,6 +49,7 @@ class App:
     def __init__(self, settings: Settings, dsn: str) -> None:
         """Raises StartError, `keyring.KeyringError` or `jwks.KeySetError` when something is missing or wrong."""
         handlers = load_handlers()
+        self.asked_to_stop = asyncio.Event()
         keyring = Keyring(Path(settings.text("data")) / KEYS_FOLDER)
         self.telemetry = Telemetry(DOCUMENT["schemas"]["RunReason"]["enum"])
         self.database = Database(
@@ -114,29 +116,39 @@ async def serve(settings: Settings, dsn: str, started: Callable[[App], None] | N
     """Run a server until SIGTERM or SIGINT; `started` is told once it listens. A second signal ends it at once."""
     app = App(settings, dsn)
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
+    serving = asyncio.ensure_future(_run(app, started))
+    asked = 0
 
     def ask() -> None:
-        if asked.is_set():
-            for task in asyncio.all_tasks(loop):
-                task.cancel()
-        asked.set()
+        nonlocal asked
+        asked += 1
+        app.asked_to_stop.set()
+        if asked > 1:
+            serving.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         loop.add_signal_handler(number, ask)
     try:
-        await app.start()
-        try:
-            _log.info("started", port=app.port)
-            if started is not None:
-                started(app)
-            await asked.wait()
-            _log.info("stopping")
-        finally:
-            await app.stop()
+        await serving
+    except asyncio.CancelledError:
+        if asked < 2:
+            raise
+        _log.warning("ended_at_once")
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+async def _run(app: App, started: Callable[[App], None] | None) -> None:
+    await app.start()
+    try:
+        _log.info("started", port=app.port)
+        if started is not None:
+            started(app)
+        await app.asked_to_stop.wait()
+        _log.info("stopping")
+    finally:
+        await app.stop()
 
 
 def load_handlers() -> Mapping[str, Handler]:

@@ -16,14 +16,14 @@ import structlog
 from aiohttp import hdrs, web
 from multidict import istr
 
-from db import Answer, Caller, DatabaseError
+from db import SUCCESS, Answer, Caller, DatabaseError
 from generated.field_errors import FieldError
 from generated.operations import Operation
 from generated.parameters import READERS
 from generated.routes import PATHS, ROUTES
 from generated.validators import BODY_ERRORS
-from handlers.context import NOT_READY
-from livebox import responses, telemetry
+from livebox import responses
+from livebox.answers import respond
 from livebox.auth import EXPIRED, INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
 from livebox.context import Context, Plant
@@ -33,7 +33,6 @@ from livebox.limits import Limit
 from livebox.log import logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
-from livebox.service import DOCUMENT
 from livebox.trace import Trace
 
 Handler = Callable[..., Awaitable[Answer]]
@@ -55,7 +54,7 @@ class Incoming(web.BaseRequest):
 class Endpoint:
     """One operation, ready to be served."""
 
-    __slots__ = ("body_errors", "handler", "limit", "media", "operation", "read")
+    __slots__ = ("body_errors", "handler", "limit", "operation", "read")
 
     def __init__(self, operation: Operation, handler: Handler, limit: Limit | None) -> None:
         self.operation = operation
@@ -63,7 +62,6 @@ class Endpoint:
         self.limit = limit
         self.read: Callable[[Any], tuple[dict[str, Any], list[FieldError]]] = READERS[operation.id]
         self.body_errors = BODY_ERRORS.get(operation.id)
-        self.media = telemetry.CONTENT_TYPE if operation.media == "text/plain" else operation.media
 
 
 class Edge:
@@ -127,16 +125,20 @@ class Edge:
             )
         return response
 
-    def refused(self, method: str, target: str, detail: str) -> Reply:
+    def refused(self, method: str, target: str) -> Reply:
         """The response to what was no HTTP request; `method` and `target` as far as they could be read."""
         path = target.partition("?")[0].partition("#")[0]
         envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
-        found = self._router.find(path) if path.startswith("/") else None
+        found = self._router.find(path)
         if method and found is not None and method not in found[0]:
             return not_allowed(envelope, found[0])
         if method and path.startswith("/") and found is None:
             return problem(envelope, "not_found")
-        return problem(envelope, "validation_failed", detail=detail)
+        return problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
+
+    def failed(self, path: str) -> Reply:
+        """The response when the server fails where no request of an operation is."""
+        return problem(Envelope(responses.new_request_id(), Trace.of(None), printable(path)), "internal_error")
 
     async def _answered(self, request: Incoming, endpoint: Endpoint, envelope: Envelope) -> Reply:
         try:
@@ -171,8 +173,8 @@ class Edge:
             caller = known or await self._authenticate(request, header)
             if endpoint.limit is not None and (wait := endpoint.limit.take(caller.principal)):
                 raise Refusal("rate_limited", wait=wait)
-        elif operation.id == "getMetrics" and not self._may_measure(request, header):
-            raise Unauthenticated(INVALID)
+        elif operation.id == "getMetrics":
+            await self._admit_scrape(request, header)
         parameters, errors = endpoint.read(request)
         body = None
         if endpoint.body_errors is not None:
@@ -198,7 +200,7 @@ class Edge:
             # Revoked or expired since it was worked out: ask which, for the answer.
             self._authenticator.forget(header)
             await self._authenticator.authenticate(header)
-        return _response(envelope, endpoint, answer, parameters, context)
+        return respond(envelope, operation, answer, parameters, context)
 
     async def _authenticate(self, request: Incoming, header: str | None) -> Caller:
         peer = request.remote or ""
@@ -210,8 +212,17 @@ class Edge:
             self._attempts.take(peer)
             raise
 
-    def _may_measure(self, request: Incoming, header: str | None) -> bool:
-        return is_loopback(request.remote) or self._authenticator.is_bearer(header, self._metrics_token)
+    async def _admit_scrape(self, request: Incoming, header: str | None) -> None:
+        """Metrics are for the machine itself, for who has their token, and for owners and services."""
+        if is_loopback(request.remote) or self._authenticator.is_bearer(header, self._metrics_token):
+            return
+        caller = await self._authenticate(request, header)
+        answer = await self._plant.database.readers.call("get_principal", caller, {"principal_id": caller.principal})
+        if answer.code not in SUCCESS:
+            raise Unauthenticated(INVALID)
+        shown = responses.members(answer.body)
+        if shown["kind"] != "service" and shown.get("role") != "owner":
+            raise Refusal("forbidden")
 
     def _position(self, operation: Operation, caller: Caller, parameters: dict[str, Any]) -> dict[str, Any] | None:
         cursor = parameters.get("cursor")
@@ -245,41 +256,6 @@ class Edge:
 def _code_of(operation: Operation, errors: list[FieldError]) -> str:
     only_cursor = operation.cursor and all(error.where == "parameter" and error.name == "cursor" for error in errors)
     return "cursor_invalid" if only_cursor else "validation_failed"
-
-
-def _response(
-    envelope: Envelope, endpoint: Endpoint, answer: Answer, parameters: Mapping[str, Any], context: Context
-) -> Reply:
-    """The response that an answer makes."""
-    status = responses.STATUS.get(answer.code)
-    if status is None:
-        return _refused(envelope, endpoint.operation, answer)
-    body = answer.body or b""
-    if answer.cursor is not None:
-        body = responses.with_member(body, "next_cursor", context.seal(answer.cursor))
-    tag = _tag(answer)
-    if not tag:
-        return Reply(envelope, status, endpoint.media if body else "", body)
-    more = {"ETag": f'"{tag}"'}
-    asked = parameters.get("if_none_match")
-    if asked is not None and responses.is_current(asked, tag):
-        return Reply(envelope, 304, more=more)
-    return Reply(envelope, status, endpoint.media, body, more)
-
-
-def _tag(answer: Answer) -> str:
-    if answer.version is not None:
-        return str(answer.version)
-    return answer.resource_id or "" if answer.resource_kind == DOCUMENT else ""
-
-
-def _refused(envelope: Envelope, operation: Operation, answer: Answer) -> Reply:
-    if answer.code == NOT_READY:
-        return Reply(envelope, 503, responses.JSON, answer.body or b"", {"Retry-After": "1"})
-    if answer.code not in operation.problem_codes:
-        _log.error("undeclared_problem", operation=operation.id, code=answer.code)
-        return problem(envelope, "internal_error")
-    return problem(envelope, answer.code, extra=responses.members(answer.body))
 
 
 def not_allowed(envelope: Envelope, methods: Mapping[str, object]) -> Reply:

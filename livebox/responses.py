@@ -134,10 +134,9 @@ def _date() -> str:
 
 def new_request_id() -> str:
     """A UUIDv7: sorts by time and names one request in answers and logs. It is no secret."""
-    number = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | 2 << 62
-    noise = random.getrandbits(74)
-    digits = f"{number | (noise >> 62) << 64 | noise & 0x3FFF_FFFF_FFFF_FFFF:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    at = time.time_ns() // 1_000_000
+    noise = random.getrandbits
+    return f"{at >> 16:08x}-{at & 0xFFFF:04x}-7{noise(12):03x}-{0x8000 | noise(14):04x}-{noise(48):012x}"
 
 
 class Refusal(Exception):
@@ -193,7 +192,7 @@ def problem(
     if told:
         document["errors"] = told
     if extra:
-        document.update(extra)
+        document = {**extra, **document}
     more: dict[str, str] = dict(headers or {})
     if code in _BUSY and not wait:
         wait = BUSY_SECONDS

@@ -6,10 +6,13 @@ the hundredth path, and tells an unknown path from a method that a known path do
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import unquote
 
 T = TypeVar("T")
+
+
+_NO_PARAMETERS: Final[dict[str, str]] = {}
 
 
 class _Node(Generic[T]):
@@ -50,11 +53,13 @@ class Router(Generic[T]):
         Each segment is decoded by itself, so that an encoded slash stays within it. A parameter is never empty.
         """
         segments = raw_path.split("/")
-        encoded = "%" in raw_path
+        if segments[0]:
+            return None
+        if "%" in raw_path:
+            segments = [unquote(segment, errors="replace") for segment in segments]
         node = self._root
         values = []
-        for segment in segments[1:]:
-            text = unquote(segment, errors="replace") if encoded else segment
+        for text in segments[1:]:
             below = node.literal.get(text)
             if below is None:
                 below = node.parameter
@@ -62,6 +67,6 @@ class Router(Generic[T]):
                     return None
                 values.append(text)
             node = below
-        if not node.methods or segments[0]:
+        if not node.methods:
             return None
-        return node.methods, dict(zip(node.names, values, strict=True))
+        return node.methods, dict(zip(node.names, values, strict=False)) if values else _NO_PARAMETERS

@@ -47,11 +47,12 @@ class Connection(RequestHandler):
             raise ConnectionError("a response was already begun")
         manager = self._manager
         assert isinstance(manager, Listener)  # noqa: S101  # who made this connection
-        if not isinstance(exc, HttpProcessingError):
+        if isinstance(exc, HttpProcessingError):
+            quoted = _QUOTED_LINE.search(message or "") if isinstance(exc, BadHttpMethod) else None
+            response = manager.edge.refused(quoted[1], quoted[2]) if quoted else manager.edge.refused("", "")
+        else:
             _log.error("connection_failed", exc_info=exc)
-        quoted = _QUOTED_LINE.search(message or "") if isinstance(exc, BadHttpMethod) else None
-        method, target = (quoted[1], quoted[2]) if quoted else ("", "")
-        response = manager.edge.refused(method, target, "The request is not HTTP that this server takes.")
+            response = manager.edge.failed(request.rel_url.raw_path)
         response.force_close()
         return response
 

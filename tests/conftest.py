@@ -5,5 +5,6 @@ pytest_plugins = [
     "tests.fixtures.operations",
     "tests.fixtures.server",
     "tests.fixtures.stage",
+    "tests.fixtures.serving",
     "tests.fixtures.world",
 ]

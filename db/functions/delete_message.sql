@@ -23,6 +23,7 @@ BEGIN
          WHERE m.id = v_message.id
         RETURNING * INTO v_message;
         PERFORM livebox.append_message_event('message.deleted', v_message, v_me, args->'limits');
+        PERFORM livebox.withdraw_followup(v_message.id);
     END IF;
     RETURN livebox.done('ok', livebox.message_json(v_message), v_message.version);
 END $$;

@@ -31,6 +31,9 @@ BEGIN
     IF v_event.channel_id <> p_channel THEN
         v_event.channel_id := p_channel;
         v_event.space_id := (SELECT c.space_id FROM livebox.channels c WHERE c.id = p_channel);
+        IF livebox.authorize(p_principal, 'message.read', jsonb_build_object('message_id', v_event.payload->>'triggering_message_id')) IS NOT NULL THEN
+            v_event.payload := v_event.payload - 'triggering_message_id' - 'trigger_state';
+        END IF;
         FOREACH v_part IN ARRAY ARRAY['message', 'thread', 'run'] LOOP
             IF v_event.payload ? v_part THEN
                 v_event.payload := jsonb_set(v_event.payload #- ARRAY[v_part, 'parent_message_id'], ARRAY[v_part, 'channel_id'], to_jsonb(p_channel));

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION livebox.run_json(p_run livebox.runs) RETURNS jsonb LA
         'version', p_run.version,
         'trigger_kind', p_run.trigger_kind,
         'triggered_by', p_run.triggered_by,
-        'triggering_message_id', p_run.triggering_message_id,
+        'triggering_message_id', livebox.shown_trigger(p_run),
         'billing_mode_expected', p_run.billing_mode_expected,
         'billing_mode_used', p_run.billing_mode_used,
         'model', p_run.model,

@@ -52,8 +52,9 @@ $$;
 COMMENT ON FUNCTION livebox.new_id() IS
     'A UUIDv7 (RFC 9562, section 5.7, method 3): milliseconds, twelve bits of the fraction of one, and randomness. Rows made later sort later to the microsecond.';
 
-CREATE FUNCTION livebox.has_json_null(value jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT jsonb_path_exists(value, 'strict $.** ? (@ == null)') $$;
+-- plpgsql: PostgreSQL would read an SQL function anew for each check of each statement, which costs more than the check.
+CREATE FUNCTION livebox.has_json_null(value jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ BEGIN RETURN jsonb_path_exists(value, 'strict $.** ? (@ == null)'); END $$;
 COMMENT ON FUNCTION livebox.has_json_null(jsonb) IS 'Whether a JSON null stands anywhere in the value, at any depth. Every json column is checked with it.';
 
 CREATE TYPE livebox.answer AS (

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from livebox.codegen.documents import DocumentError, load
 from livebox.codegen.output import differences, files, write
+from livebox.codegen.reasons import ReasonsError
+from livebox.codegen.reasons import page as reasons
 from livebox.codegen.state_diagram import DiagramError
 from livebox.codegen.state_diagram import pages as diagram
 
@@ -21,8 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         wanted = files(load(options.root))
         if (options.root / "db" / "migrations").is_dir():
-            wanted |= diagram(options.root)
-    except (DocumentError, DiagramError) as error:
+            wanted |= diagram(options.root) | reasons(options.root)
+    except (DocumentError, DiagramError, ReasonsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if options.check:

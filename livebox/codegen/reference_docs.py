@@ -98,6 +98,9 @@ def errors(openapi: Mapping[str, Any]) -> str:
         operations = sorted(answering[code])
         by = ", ".join(f"`{name}`" for name in operations) if len(operations) <= everywhere else "most operations"
         lines.append(f"| `{code}` | {problem['status']} | {problem['title']} | {by or 'any request'} |")
+    wrong = openapi.get("components", {}).get("schemas", {}).get("FieldErrorCode", {}).get("enum", [])
+    if wrong:
+        lines += ["", "An entry of `errors` has one of these codes: " + ", ".join(f"`{code}`" for code in wrong) + "."]
     return "\n".join([*lines, "", _ERROR_HEADERS]) + "\n"
 
 

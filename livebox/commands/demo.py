@@ -38,7 +38,8 @@ PACE: Final = 0.4  # seconds, on a terminal
 def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | None) -> None:
     """Watch a real agent work.
 
-    Starts a server on its embedded database, in a temporary folder or the one that LIVEBOX_DATA names, loads the world
+    Starts a server on its embedded database (DATABASE_URL is left alone), in a temporary folder or the one that
+    LIVEBOX_DATA names, loads the world
     of examples, and starts Lotse, an agent in a process of its own. Alex asks it what is in a folder; it reads the
     folder and reports. Then it is asked about a folder that does not exist, and fails with the reason. The server stays
     up until Ctrl-C.
@@ -51,7 +52,10 @@ def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | 
         work.chmod(0o711)  # the embedded database may run as another user
         data = configuration().text("data")
         settings = configuration(
-            data=str(work / "data") if data == KEYS["data"].default else data, database__url="", http__port=port
+            data=str(work / "data") if data == KEYS["data"].default else data,
+            database__url="",
+            http__host="127.0.0.1",  # it prints tokens that work
+            http__port=port,
         )
         logged = stack.enter_context((work / "server.log").open("w"))
         log.configure("warning", "json", logged)

@@ -18,9 +18,9 @@ import livebox
 from db import instance
 from livebox.app import App
 from livebox.auth import new_token, token_hash
-from livebox.client import Rest
+from livebox.client import Problem, Rest, Unreachable
 from livebox.demo.process import AgentProcess
-from livebox.demo.scenario import AGENT, MISSING, Asked, Scenario, Unexpected, check_failure, check_report
+from livebox.demo.scenario import AGENT, MISSING, PLACE, Asked, Scenario, Unexpected, check_failure, check_report
 from livebox.demo.view import view
 from livebox.settings import Settings
 from livebox.world import OWNER, WorldError, load
@@ -71,7 +71,7 @@ class Launcher:
         except asyncio.CancelledError:
             click.echo("interrupted", err=True)
             return INTERRUPTED
-        except (Unexpected, WorldError) as error:
+        except (Unexpected, WorldError, Problem, Unreachable) as error:
             click.echo(f"The demo failed: {error}", err=True)
             return 1
         finally:
@@ -87,14 +87,15 @@ class Launcher:
         app = App(self._settings, self._dsn)
         await app.start()
         try:
-            await load(app.database, owner)
+            world = await load(app.database, owner)
             url = f"http://{self._settings.text('http.host')}:{app.port}"
             click.echo(f"Livebox listens on {url}, its database is in {self._settings.text('data')}")
             alex_token = self._token("alex")
             agent = AgentProcess(self._folder, url, self._token("lotse"), self._options.root, pace=self._options.pace)
             async with agent, Rest(url, alex_token) as alex:
                 click.echo(f"Lotse runs as process {agent.pid} and may read below {self._options.root}")
-                report = await _while_alive(agent, self._runs(Scenario(alex)))
+                scenario = Scenario(alex, world.threads[PLACE], world.principals["lotse"])
+                report = await _while_alive(agent, self._runs(scenario))
                 self._done = True
                 if not self._options.exit_when_done:
                     _invite(url, alex_token, report)
@@ -104,17 +105,16 @@ class Launcher:
             await app.stop()
 
     async def _runs(self, scenario: Scenario) -> Asked:
-        channel = await scenario.channel()
-        report = await self._ask(scenario, channel, f"@{AGENT} what is in this folder?")
+        report = await self._ask(scenario, f"@{AGENT} what is in this folder?")
         check_report(report)
         async for line in scenario.report_of(report):
             click.echo(f"    {line}".rstrip())
-        check_failure(await self._ask(scenario, channel, f"@{AGENT} and what is in `{MISSING}`?"))
+        check_failure(await self._ask(scenario, f"@{AGENT} and what is in `{MISSING}`?"))
         return report
 
-    async def _ask(self, scenario: Scenario, channel: Any, text: str) -> Asked:
+    async def _ask(self, scenario: Scenario, text: str) -> Asked:
         click.echo(f"\nAlex: {text}")
-        return await scenario.ask(channel, text, lambda: view(self._console, AGENT))
+        return await scenario.ask(text, lambda: view(self._console, AGENT))
 
     def _token(self, handle: str) -> str:
         token = new_token()
@@ -137,6 +137,7 @@ async def _while_alive(agent: AgentProcess, work: Coroutine[Any, Any, Asked]) ->
     finally:
         working.cancel()
         ended.cancel()
+        await asyncio.wait({working, ended})
 
 
 def _invite(url: str, token: str, report: Asked) -> None:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from generated.models import Channel, Message, Run
+from generated.models import Message, Run
 from livebox.client import Rest
 from livebox.demo.follow import follow
 from livebox.demo.view import View, ordered
 
-CHANNEL: Final = "General"
+PLACE: Final = "Support/General"
 AGENT: Final = "Lotse"
 MISSING: Final = "no-such-folder"
 MIN_STEPS: Final = 5
@@ -33,25 +33,17 @@ class Asked:
 
 
 class Scenario:
-    """Alex's side of it, over the public contract."""
+    """Alex's side of it, over the public contract: asks the agent in the main thread of a channel."""
 
-    def __init__(self, alex: Rest) -> None:
+    def __init__(self, alex: Rest, thread_id: str, agent_id: str) -> None:
         self._alex = alex
+        self._thread_id = thread_id
+        self._agent_id = agent_id
 
-    async def channel(self) -> Channel:
-        """The first channel called General where Alex may make an agent work."""
-        async for channel in self._alex.list_channels():
-            may_ask = channel.get("level") in ("trigger", "manage") and "operator_agent_id" in channel
-            if channel.get("name") == CHANNEL and may_ask:
-                return channel
-        raise Unexpected(f"there is no channel {CHANNEL} with an agent that Alex may ask")
-
-    async def ask(self, channel: Channel, text: str, show: Callable[[], View]) -> Asked:
-        """Post `text` as Alex, mentioning the channel's agent, and show the run that it opens until it has ended."""
+    async def ask(self, text: str, show: Callable[[], View]) -> Asked:
+        """Post `text` as Alex, mentioning the agent, and show the run that it opens until it has ended."""
         after = (await self._alex.get_snapshot())["seq"]
-        message = await self._alex.create_message(
-            channel["main_thread_id"], text, mentions=[channel["operator_agent_id"]]
-        )
+        message = await self._alex.create_message(self._thread_id, text, mentions=[self._agent_id])
         if message.get("trigger_state") != "received":
             raise Unexpected(f"the message opened no run: {message.get('trigger_state_reason', 'nobody was asked')}")
         try:

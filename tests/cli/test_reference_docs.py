@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from livebox.codegen.reasons import ReasonsError, page
 from livebox.codegen.reference_docs import pages
 from livebox.keys import KEYS, Key
 
@@ -42,3 +44,33 @@ def test_every_problem_code_has_its_row() -> None:
     assert "`listEvents`" in rows["cursor_expired"]
     assert "most operations" in rows["not_found"]
     assert "any request" in rows["method_not_allowed"]
+
+
+def test_the_reasons_of_the_page_are_those_of_database_and_contract(sql: Any) -> None:
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT code, state, setter FROM livebox.run_reasons")
+        reasons = set(cursor.fetchall())
+        cursor.execute("SELECT code FROM livebox.rejection_reasons")
+        rejections = {code for (code,) in cursor.fetchall()}
+    text = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
+    cells = [
+        tuple(line.strip("| ").replace("`", "").split(" | ")) for line in text.splitlines() if line.startswith("| `")
+    ]
+    assert {row[:3] for row in cells if len(row) == 4} == reasons
+    assert {row[0] for row in cells if len(row) == 2} == rejections
+    schemas = CONTRACT["components"]["schemas"]
+    assert set(schemas["RunReason"]["enum"]) == {code for code, _, _ in reasons}
+    assert set(schemas["RejectionReason"]["enum"]) == rejections
+
+
+def test_a_reason_without_a_meaning_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "db" / "migrations").mkdir(parents=True)
+    migration = tmp_path / "db" / "migrations" / "0001_x.sql"
+    with pytest.raises(ReasonsError, match="run_reasons"):
+        page(tmp_path)
+    migration.write_text(
+        "INSERT INTO livebox.run_reasons (code, state, setter) VALUES ('odd', 'failed', 'both');\n"
+        "INSERT INTO livebox.rejection_reasons (code) VALUES ('followup_limit');\n"
+    )
+    with pytest.raises(ReasonsError, match="odd has no meaning"):
+        page(tmp_path)

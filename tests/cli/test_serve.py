@@ -10,78 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60
-
-Spawn = Callable[..., "Serving"]
-
-
-class Serving:
-    """A running `livebox serve`, ready to answer at `url`."""
-
-    def __init__(self, *options: str, **variables: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEBOX_", "DATABASE_URL"))}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "livebox", "serve", "--port", "0", *options],
-            cwd=ROOT,
-            env=clean | variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.url = ""
-
-    def ready(self) -> Serving:
-        """Waits for the line that says where it listens."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found is not None, line + self.process.communicate(timeout=PATIENCE)[1]
-        self.url = found[0]
-        return self
-
-    def get(self, path: str) -> Any:
-        """The JSON that a GET answers."""
-        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:  # noqa: S310 - http, our own server
-            return json.load(answer)
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Sends a signal; the exit status and all that was logged."""
-        self.process.send_signal(number)
-        log = self.process.communicate(timeout=PATIENCE)[1]
-        return self.process.returncode, log
-
-
-@pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    """Starts servers; those that a failed test left running are killed."""
-    servers: list[Serving] = []
-
-    def spawned(*options: str, **variables: str) -> Serving:
-        servers.append(Serving(*options, **variables))
-        return servers[-1]
-
-    yield spawned
-    for server in servers:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.communicate()
-
-
-@pytest.fixture
-def data(session_folder: Path) -> Iterator[Path]:
-    """A data folder that does not exist yet."""
-    folder = session_folder / f"serve-{uuid.uuid4().hex[:8]}"
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+from tests.fixtures.serving import PATIENCE, ROOT, Spawn
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -158,4 +91,16 @@ def test_the_lines_of_the_readme_work(spawn: Spawn, empty_dsn: str, data: Path) 
         assert done.returncode == 0, done.stderr
         assert '"trigger_state":"received"' in done.stdout.replace(" ", "")
         assert '"state":"queued"' in done.stdout.replace(" ", "")
+    token = server.command("token", "issue", "alex")
+    (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"LIVEBOX_URL": server.url, "LIVEBOX_TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert re.fullmatch(r"[0-9a-f-]{36} queued \S+Z\n", done.stdout), done.stderr
     assert server.end()[0] == 0

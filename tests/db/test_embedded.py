@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.fixtures.waiting import eventually
 
 USER = """
 import sys
+import uuid
 from pathlib import Path
 from db.embedded import Server
 server = Server(Path(sys.argv[1]))
@@ -48,9 +50,9 @@ def postmaster_of(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.fixture
-def folder(session_folder: Path, tmp_path: Path) -> Iterator[Path]:
+def folder(session_folder: Path) -> Iterator[Path]:
     """A data folder that is not there yet."""
-    folder = session_folder / f"own {tmp_path.name}"
+    folder = session_folder / f"own {uuid.uuid4().hex}"
     yield folder
     Server(folder).halt("immediate") if folder.exists() else None
 

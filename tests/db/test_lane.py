@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
@@ -198,6 +199,21 @@ async def test_a_full_line_is_said_at_once(database_dsn: str, sql: Any, ada: Cal
                 await lane.submit("t_apply", ada, {"key": "too much"})
         await asyncio.gather(*tasks)
     assert applied(sql) == ["first", "0", "1"]
+
+
+async def test_what_waited_too_long_is_not_begun(database_dsn: str, sql: Any, ada: Caller) -> None:
+    """A lock that others hold for long must not make everybody behind it wait as long again."""
+    async with running(Lane(database_dsn, patience=1)) as lane:
+        with held(database_dsn, f"SELECT pg_advisory_lock({LOCK})"):
+            first = asyncio.create_task(lane.submit("t_apply", ada, {"key": "first", "lock": LOCK}))
+            await eventually(lambda: blocked(sql), "the wait for the lock")
+            late = [asyncio.create_task(lane.submit("t_apply", ada, {"key": str(n)})) for n in range(100)]
+            since = time.monotonic()
+            await eventually(lambda: time.monotonic() > since + 1, "the end of their patience")
+        assert (await first).code == "created"
+        outcomes = await asyncio.gather(*late, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {Overloaded}
+        assert applied(sql) == ["first"]
 
 
 async def test_a_log_lock_that_cannot_be_had_is_tried_again_then_given_up(

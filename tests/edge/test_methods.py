@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from generated.operations import OPERATIONS, Operation
@@ -113,7 +115,7 @@ NOT_HTTP = {
     "a NUL in a header": b"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
     "two lengths": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
     "a bad length": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: two\r\n\r\n{}",
-    "a length and chunks": b"POST /v1/spaces HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
     "a control character in the target": b"GET /v1/\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
     "a target that is not ASCII": "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
     "a huge header": b"GET /v1/health HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
@@ -125,10 +127,8 @@ NOT_HTTP = {
 @pytest.mark.parametrize("name", NOT_HTTP)
 def test_what_is_no_http_gets_a_problem_and_the_end_of_the_connection(live: Live, name: str) -> None:
     with connect(live) as connection:
-        try:
+        with contextlib.suppress(ConnectionError):  # refused before all of it was sent
             connection.sendall(NOT_HTTP[name])
-        except ConnectionError:
-            pass  # refused before all of it was sent
         stream = connection.makefile("rb")
         got = read_response(stream)
         assert (got.status, got.code) == (400, "validation_failed")
@@ -191,3 +191,31 @@ def test_a_client_that_waits_for_continue_is_told_to(live: Live) -> None:
         assert stream.readline() == b"\r\n"
         connection.sendall(b"{}")
         assert read_response(stream).code == "validation_failed"
+
+
+def test_a_connect_is_no_proxy(live: Live) -> None:
+    assert exchange(live, b"CONNECT elsewhere.example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n").status in (400, 404)
+
+
+def test_an_upgrade_that_nobody_offers_is_ignored(live: Live) -> None:
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA")
+    with connect(live) as connection:
+        connection.sendall(request("GET", "/v1/health", *upgrade) + request("GET", "/nothing"))
+        stream = connection.makefile("rb")
+        assert [read_response(stream).status for _ in range(2)] == [200, 404]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for_without_end(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live.app.edge._bodies, "_patience", 0.01)
+    headers = ("Authorization: Bearer " + live.tokens["owner"], "Content-Type: application/json", "Content-Length: 5")
+    got = exchange(live, request("POST", "/v1/spaces", *headers, body=b"{"))
+    assert (got.status, got.code) == (400, "invalid_json")
+
+
+def test_a_failure_outside_of_any_operation_is_a_problem_too(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(live.app.edge, "_answered", answered)
+    got = exchange(live, request("GET", "/v1/health"), check=("GET", "/v1/health"))
+    assert (got.code, got.json["instance"], got.headers["Connection"]) == ("internal_error", "/v1/health", "close")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from db import Answer, Caller, Database
+from generated.validators import checker, response_errors
 from livebox.world import World
 from tests.fixtures.database import connect
 
@@ -24,6 +25,7 @@ LIMITS: Final = {
     "snapshot.messages_max": 1000,
     "snapshot.active_runs_max": 1000,
 }
+STATUS: Final = {"ok": 200, "created": 201, "accepted": 202}
 WRITTEN: Final = (
     "messages",
     "threads",
@@ -78,13 +80,14 @@ class Stage:
 
     async def write(self, operation: str, who: str, db: Database | None = None, **args: Any) -> Outcome:
         """A writing operation as that principal."""
-        answer = await (db or self.db).lane.submit(operation, self.caller(who), {"limits": LIMITS, **args})
-        return Outcome(answer, json.loads(answer.body) if answer.body else None)
+        return _outcome(
+            operation, await (db or self.db).lane.submit(operation, self.caller(who), {"limits": LIMITS, **args})
+        )
 
     async def read(self, operation: str, who: str, **args: Any) -> Outcome:
         """A reading operation as that principal."""
-        answer = await self.db.readers.call(operation, self.caller(who), {"limits": LIMITS, "limit": 50, **args})
-        return Outcome(answer, json.loads(answer.body) if answer.body else None)
+        args = {"limits": LIMITS, "limit": 50, **args}
+        return _outcome(operation, await self.db.readers.call(operation, self.caller(who), args))
 
     def caller(self, who: str) -> Caller:
         return self.world.caller(who)
@@ -173,8 +176,8 @@ class Stage:
     def wait(self, run: str) -> None:
         """Brings a running run to waiting_input by the rows' own rules, until an operation does."""
         self.sql(
-            "UPDATE livebox.runs SET state = 'waiting_input', state_changed_at = livebox.clock(), version = version + 1, "
-            "version_reserved = version_reserved + 1 WHERE id = %s",
+            "UPDATE livebox.runs SET state = 'waiting_input', state_changed_at = livebox.clock(), "
+            "version = version + 1, version_reserved = version_reserved + 1 WHERE id = %s",
             run,
         )
 
@@ -204,8 +207,8 @@ class Stage:
     def audit(self) -> list[tuple[str, str, str]]:
         """Who was denied what and why, oldest first."""
         found = self.sql(
-            "SELECT p.handle, a.action, a.reason FROM livebox.audit_log a JOIN livebox.principals p ON p.id = a.principal_id "
-            "ORDER BY a.at, a.id"
+            "SELECT p.handle, a.action, a.reason FROM livebox.audit_log a "
+            "JOIN livebox.principals p ON p.id = a.principal_id ORDER BY a.at, a.id"
         )
         return [(row["handle"], row["action"], row["reason"]) for row in found]
 
@@ -229,6 +232,28 @@ class Stage:
     def _counts(self) -> dict[str, int]:
         union = " UNION ALL ".join(f"SELECT '{table}' AS name, count(*) AS n FROM livebox.{table}" for table in WRITTEN)
         return {row["name"]: row["n"] for row in self.sql(union)}
+
+
+def _outcome(operation: str, answer: Answer) -> Outcome:
+    """Decodes an answer; a body that breaks the contract fails the test, whichever test it is."""
+    body = json.loads(answer.body) if answer.body else None
+    if answer.code in STATUS:
+        name = "".join(part.capitalize() if part != operation.split("_")[0] else part for part in operation.split("_"))
+        assert response_errors(name, STATUS[answer.code], _as_sent(operation, body)) == [], operation
+    elif body is not None:
+        assert set(body) <= {"errors", "current", "detail"}, operation
+        for error in body.get("errors", []):
+            assert checker("/schemas/FieldError")(error) == []
+        if "current" in body:
+            assert checker("/schemas/RunPosition")(body["current"]) == []
+    return Outcome(answer, body)
+
+
+def _as_sent(operation: str, body: Any) -> Any:
+    """A claim gets its tokens outside of the database."""
+    if operation != "claim_invocations":
+        return body
+    return {**body, "items": [{**item, "token": "x"} for item in body["items"]]}
 
 
 def _named(event: dict[str, Any]) -> str:

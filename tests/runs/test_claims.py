@@ -138,9 +138,15 @@ async def test_cancelled_run_is_never_handed_out(stage: Stage) -> None:
 
 
 DENIALS = {
-    "no_trigger_right": ("UPDATE livebox.grants SET level = 'write', version = version + 1 WHERE principal_id = '{alex}'", "failed"),
+    "no_trigger_right": (
+        "UPDATE livebox.grants SET level = 'write', version = version + 1 WHERE principal_id = '{alex}'",
+        "failed",
+    ),
     "access_revoked": ("DELETE FROM livebox.grants WHERE principal_id = '{alex}'", "cancelled"),
-    "user_disabled": ("UPDATE livebox.principals SET status = 'disabled', version = version + 1 WHERE id = '{alex}'", "cancelled"),
+    "user_disabled": (
+        "UPDATE livebox.principals SET status = 'disabled', version = version + 1 WHERE id = '{alex}'",
+        "cancelled",
+    ),
     "channel_read_only": ("UPDATE livebox.channels SET read_only = true, version = version + 1", "cancelled"),
     "agent_not_allowed_here": (
         "UPDATE livebox.channels SET operator_agent_id = NULL, version = version + 1 WHERE kind = 'channel'",
@@ -158,7 +164,7 @@ DENIALS = {
         "UPDATE livebox.threads SET deleted_at = livebox.clock(), version = version + 1 WHERE NOT is_main",
         "cancelled",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("reason", DENIALS)

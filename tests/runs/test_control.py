@@ -219,8 +219,8 @@ async def test_reason_that_an_adapter_may_give(stage: Stage, reason: str) -> Non
 
 @pytest.mark.parametrize(
     "reason",
-    ["something else", "stale", "interrupted", "agent_unavailable", "user_cancelled", "no_trigger_right", "Runtime_error",
-     "followup_limit", " runtime_error", "a" * 100_000],
+    ["something else", "stale", "interrupted", "agent_unavailable", "user_cancelled", "no_trigger_right",
+     "Runtime_error", "followup_limit", " runtime_error", "a" * 100_000],
 )  # fmt: skip
 async def test_reason_that_an_adapter_may_not_give(stage: Stage, reason: str) -> None:
     _, work = await stage.working()
