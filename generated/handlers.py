@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from generated.models import (
+    AckFollowupRequest,
+    AwaitRunInputRequest,
     CancelRunRequest,
     ClaimInvocationsRequest,
     CreateChannelRequest,
@@ -22,8 +24,11 @@ from generated.models import (
     EditMessageRequest,
     FinishRunRequest,
     GrantAccessRequest,
+    HeartbeatRunRequest,
     MoveThreadRequest,
     RecordRunStepRequest,
+    RenewInvocationTokenRequest,
+    ResumeRunRequest,
     StartRunRequest,
     UpdateChannelRequest,
     UpdatePrincipalRequest,
@@ -31,7 +36,9 @@ from generated.models import (
 )
 from generated.operations import OPERATIONS
 from generated.parameters import (
+    AckFollowupParameters,
     AddGroupMemberParameters,
+    AwaitRunInputParameters,
     CancelRunParameters,
     ClaimInvocationsParameters,
     CreateChannelParameters,
@@ -56,10 +63,12 @@ from generated.parameters import (
     GetSnapshotParameters,
     GetThreadParameters,
     GrantAccessParameters,
+    HeartbeatRunParameters,
     ListActiveRunsParameters,
     ListAuditEntriesParameters,
     ListChannelsParameters,
     ListEventsParameters,
+    ListRunFollowupsParameters,
     ListRunStepsParameters,
     ListSpacesParameters,
     ListThreadMessagesParameters,
@@ -68,6 +77,8 @@ from generated.parameters import (
     MoveThreadParameters,
     RecordRunStepParameters,
     RemoveGroupMemberParameters,
+    RenewInvocationTokenParameters,
+    ResumeRunParameters,
     RevokeAccessParameters,
     StartRunParameters,
     UpdateChannelParameters,
@@ -106,6 +117,8 @@ class RunsHandlers(Protocol[C, A]):
 
     async def list_active_runs(self, context: C, parameters: ListActiveRunsParameters) -> A: ...
 
+    async def list_run_followups(self, context: C, parameters: ListRunFollowupsParameters) -> A: ...
+
 
 class RunControlHandlers(Protocol[C, A]):
     """The functions of handlers/run_control.py."""
@@ -115,6 +128,16 @@ class RunControlHandlers(Protocol[C, A]):
     async def start_run(self, context: C, parameters: StartRunParameters, body: StartRunRequest | None) -> A: ...
 
     async def finish_run(self, context: C, parameters: FinishRunParameters, body: FinishRunRequest) -> A: ...
+
+    async def heartbeat_run(self, context: C, parameters: HeartbeatRunParameters, body: HeartbeatRunRequest | None) -> A: ...
+
+    async def renew_invocation_token(self, context: C, parameters: RenewInvocationTokenParameters, body: RenewInvocationTokenRequest | None) -> A: ...
+
+    async def await_run_input(self, context: C, parameters: AwaitRunInputParameters, body: AwaitRunInputRequest) -> A: ...
+
+    async def resume_run(self, context: C, parameters: ResumeRunParameters, body: ResumeRunRequest | None) -> A: ...
+
+    async def ack_followup(self, context: C, parameters: AckFollowupParameters, body: AckFollowupRequest | None) -> A: ...
 
     async def record_run_step(self, context: C, parameters: RecordRunStepParameters, body: RecordRunStepRequest) -> A: ...
 

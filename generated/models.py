@@ -52,7 +52,7 @@ class Money(TypedDict):
     is_estimate: bool
 
 
-ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "forbidden", "channel_read_only", "not_found", "method_not_allowed", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "unsupported_media_type", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
+ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "token_renewed", "followup_closed", "followups_pending", "forbidden", "channel_read_only", "not_found", "method_not_allowed", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "unsupported_media_type", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
 
 
 FieldErrorCode: TypeAlias = Literal["bad_time", "blank", "duplicate_item", "duplicate_key", "invalid_number", "invalid_text", "invalid_value", "malformed_id", "malformed_json", "not_allowed_value", "null_not_allowed", "out_of_range", "pattern_mismatch", "repeated_parameter", "required", "too_deep", "too_few", "too_long", "too_many", "too_short", "unknown_field", "unknown_parameter", "unknown_reference", "wrong_type"]
@@ -130,12 +130,6 @@ class Reference(TypedDict):
     kind: Literal["artifact", "gate", "receipt", "approval"]
     reference: Name
     label: NotRequired[Title]
-
-
-class Question(TypedDict):
-    prompt: str
-    choices: NotRequired[dict[str, Title]]
-    asked_at: Time
 
 
 class CancelReceipt(TypedDict):
@@ -224,6 +218,50 @@ class CancelRunRequest(TypedDict):
 class ClaimInvocationsRequest(TypedDict):
     claim_id: Uuid
     limit: NotRequired[int]
+
+
+class HeartbeatRunRequest(TypedDict):
+    cancel_seen: NotRequired[Literal[True]]
+
+
+class Heartbeat(TypedDict):
+    run_id: Uuid
+    state: RunState
+    version: Version
+    cancel_requested: bool
+    cancel: NotRequired[CancelReceipt]
+    followups_pending: Count
+    token_expires_at: Time
+
+
+class RenewInvocationTokenRequest(TypedDict):
+    """
+    Empty; the body may also be left out.
+    """
+
+
+class InvocationToken(TypedDict):
+    run_id: Uuid
+    token: str
+    expires_at: Time
+
+
+Prompt: TypeAlias = str
+
+
+Choices: TypeAlias = dict[str, Title]
+
+
+class ResumeRunRequest(TypedDict):
+    """
+    Empty; the body may also be left out.
+    """
+
+
+class AckFollowupRequest(TypedDict):
+    """
+    Empty; the body may also be left out.
+    """
 
 
 class StartRunRequest(TypedDict):
@@ -614,6 +652,27 @@ class LiveMetrics(TypedDict):
 
 
 LiveRefs: TypeAlias = dict[str, Reference]
+
+
+class Question(TypedDict):
+    prompt: Prompt
+    choices: NotRequired[Choices]
+    asked_at: Time
+
+
+class AwaitRunInputRequest(TypedDict):
+    prompt: Prompt
+    choices: NotRequired[Choices]
+
+
+class RunFollowupMessage(TypedDict):
+    followup: RunFollowup
+    message: NotRequired[Message]
+
+
+class RunFollowupPage(TypedDict):
+    items: list[RunFollowupMessage]
+    next_cursor: NotRequired[Cursor]
 
 
 class FinishRunRequest(TypedDict):

@@ -120,6 +120,39 @@ class FinishRunParameters(TypedDict):
     run_id: str
 
 
+class HeartbeatRunParameters(TypedDict):
+    """The parameters of heartbeatRun."""
+    run_id: str
+
+
+class RenewInvocationTokenParameters(TypedDict):
+    """The parameters of renewInvocationToken."""
+    run_id: str
+
+
+class AwaitRunInputParameters(TypedDict):
+    """The parameters of awaitRunInput."""
+    run_id: str
+
+
+class ResumeRunParameters(TypedDict):
+    """The parameters of resumeRun."""
+    run_id: str
+
+
+class ListRunFollowupsParameters(TypedDict):
+    """The parameters of listRunFollowups."""
+    run_id: str
+    limit: NotRequired[int]
+    cursor: NotRequired[str]
+
+
+class AckFollowupParameters(TypedDict):
+    """The parameters of ackFollowup."""
+    run_id: str
+    message_id: str
+
+
 class RecordRunStepParameters(TypedDict):
     """The parameters of recordRunStep."""
     run_id: str
@@ -594,6 +627,123 @@ def read_finish_run(request: Readable) -> tuple[FinishRunParameters, list[FieldE
         parameters["run_id"] = value
     else:
         errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_heartbeat_run(request: Readable) -> tuple[HeartbeatRunParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_renew_invocation_token(request: Readable) -> tuple[RenewInvocationTokenParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_await_run_input(request: Readable) -> tuple[AwaitRunInputParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_resume_run(request: Readable) -> tuple[ResumeRunParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_list_run_followups(request: Readable) -> tuple[ListRunFollowupsParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        raw = query.pop("limit", None)
+        if raw is not None:
+            number = integer(raw)
+            if number is None:
+                errors.append(field_error("wrong_type", "parameter", "limit"))
+            else:
+                if _LIMIT.is_valid(number):
+                    parameters["limit"] = number
+                else:
+                    errors += _LIMIT.parameter(number, "limit")
+        raw = query.pop("cursor", None)
+        if raw is not None:
+            if _CURSOR.is_valid(raw):
+                parameters["cursor"] = raw
+            else:
+                errors += _CURSOR.parameter(raw, "cursor")
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_ack_followup(request: Readable) -> tuple[AckFollowupParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    value = request.match_info["message_id"]
+    if is_text(value) and _MESSAGEID.is_valid(value):
+        parameters["message_id"] = value
+    else:
+        errors += _MESSAGEID.parameter(value, "message_id")
     text = request.rel_url.raw_query_string
     if text:
         query = split_query(text, errors)
@@ -1247,6 +1397,12 @@ READERS: dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]] = {
     "claimInvocations": read_claim_invocations,
     "startRun": read_start_run,
     "finishRun": read_finish_run,
+    "heartbeatRun": read_heartbeat_run,
+    "renewInvocationToken": read_renew_invocation_token,
+    "awaitRunInput": read_await_run_input,
+    "resumeRun": read_resume_run,
+    "listRunFollowups": read_list_run_followups,
+    "ackFollowup": read_ack_followup,
     "recordRunStep": read_record_run_step,
     "updateRunStep": read_update_run_step,
     "listSpaces": read_list_spaces,
