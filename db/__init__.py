@@ -1,6 +1,6 @@
 """The SQL layer: migrations, functions and the Python that calls them. Imports nothing of ours."""
 
-from .answer import SUCCESS, Answer, Caller
+from .answer import SUCCESS, SYSTEM, Answer, Caller
 from .database import Database
 from .errors import (
     SQLSTATES,
@@ -16,6 +16,7 @@ from .errors import (
 __all__ = [
     "SQLSTATES",
     "SUCCESS",
+    "SYSTEM",
     "Answer",
     "Caller",
     "Database",

@@ -9,16 +9,26 @@ import msgspec
 
 
 class Caller(NamedTuple):
-    """Who asks: the principal's id and, for a token of our own, the id of its row (so that revoking it reaches)."""
+    """Who asks: the principal's id and, for a token of our own, the id of its row (so that revoking it reaches).
+
+    ``system`` is the server itself (``SYSTEM``), for operations that nobody asked for; no request ever has it.
+    """
 
     principal: str
     token: str | None = None
+    system: bool = False
 
-    def document(self) -> dict[str, str]:
+    def document(self) -> dict[str, str | bool]:
         """The caller as the SQL functions take it."""
+        if self.system:
+            return {"system": True}
         if self.token is None:
             return {"principal": self.principal}
         return {"principal": self.principal, "token": self.token}
+
+
+SYSTEM = Caller("system", system=True)
+"""The server itself. It may do what ``livebox.system_operation`` lists and nothing else; nobody else may do that."""
 
 
 class Answer(NamedTuple):

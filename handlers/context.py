@@ -73,6 +73,10 @@ class Context(Protocol):
         """Runs a writing SQL function as the caller, through the write lane. The answer is committed."""
         ...
 
+    def alive(self, run_id: str, *, progress: bool = False) -> None:
+        """The holder of the run gave a sign of life just now; with `progress` its work moved. Costs no write."""
+        ...
+
     def seal(self, position: Mapping[str, Any]) -> str:
         """A cursor for a position in a list of this operation, good for this caller and these filters only."""
         ...

@@ -22,6 +22,7 @@ from livebox.context import Plant
 from livebox.cursors import Cursors
 from livebox.edge import Edge, Handler, ResponseCheck
 from livebox.invocations import Invocations
+from livebox.jobs.life import Life
 from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
 from livebox.limits import Limit
@@ -63,6 +64,7 @@ class App:
         )
         self.invocations = Invocations(keyring.invocation_keys())
         self.service = Service(self.database, self.telemetry, self.invocations)
+        self.life = Life(self.database, settings)
         self.edge = Edge(
             Plant(
                 settings,
@@ -71,6 +73,7 @@ class App:
                 self.service,
                 Cursors(keyring.cursor_key()),
                 self.invocations,
+                self.life,
             ),
             handlers,
             Authenticator(self._resolve, issuer(settings)),
@@ -98,6 +101,7 @@ class App:
         except BaseException:
             await self.database.stop()
             raise
+        self.life.start()
         self._retention.start()
 
     async def stop(self) -> None:
@@ -105,6 +109,7 @@ class App:
         self.service.stopping = True
         await self._server.stop()
         await self._retention.stop()
+        await self.life.end()
         await self.database.stop()
         self.telemetry.close()
 

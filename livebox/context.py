@@ -12,6 +12,7 @@ from db import SUCCESS, Answer, Caller, Database
 from generated.operations import Operation
 from livebox.cursors import Cursors
 from livebox.invocations import Invocation, Invocations
+from livebox.jobs.life import Life
 from livebox.service import Service
 from livebox.settings import Settings
 from livebox.telemetry import Telemetry
@@ -33,6 +34,7 @@ class Plant:
         service: Service,
         cursors: Cursors,
         invocations: Invocations,
+        life: Life,
     ) -> None:
         self.settings = settings
         self.database = database
@@ -40,6 +42,7 @@ class Plant:
         self.service = service
         self.cursors = cursors
         self.invocations = invocations
+        self.life = life
         self.page_size_default = settings.integer("api.page_size_default")
         self.page_size_max = settings.integer("api.page_size_max")
 
@@ -78,6 +81,10 @@ class Context:
     def service(self) -> Service:
         """What the process knows about itself."""
         return self._plant.service
+
+    def alive(self, run_id: str, *, progress: bool = False) -> None:
+        """The holder of the run gave a sign of life just now; with `progress` its work moved."""
+        self._plant.life.alive(run_id, progress=progress)
 
     def seal(self, position: Mapping[str, Any]) -> str:
         """A cursor for a position in a list of this operation, good for this caller and these filters only."""

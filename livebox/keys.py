@@ -194,6 +194,37 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("invocation.ttl", "s", 900, "Life of an invocation token", 10, DAY),
     # runs
     Key("run.claim_lease", "s", 60, "How long a claimed run is not handed to another claim", 1, DAY),
+    Key(
+        "run.delivery_timeout",
+        "s",
+        300,
+        "How long a queued run, or an answer to a waiting one, waits for its agent before the run fails",
+        0.5,
+        30 * DAY,
+    ),
+    Key("run.renew_grace", "s", 60, "How long after its end an invocation token can still be renewed", 0, DAY),
+    Key("run.holder_grace", "s", 60, "How long after its last sign of life a holder counts as present", 0.5, DAY),
+    Key("run.cancel_timeout", "s", 30, "How long a running run has to answer a request to cancel it", 0.5, DAY),
+    Key(
+        "run.stall_after", "s", 300, "How long a run may be alive without progress before it shows as stalled", 0.5, DAY
+    ),
+    Key("run.stale_after", "s", 120, "How long a running run may be silent before it fails", 0.5, DAY),
+    Key(
+        "run.life_flush_interval",
+        "s",
+        5,
+        "How often signs of life are written, and the service says that it is there",
+        0.05,
+        3600,
+    ),
+    Key(
+        "run.max_steps_persisted",
+        "count",
+        1000,
+        "Steps kept of a run; above it the oldest become one summary",
+        10,
+        10**5,
+    ),
     Key("run.followups_max", "count", 20, "Most follow-ups that wait on one run", 1, 1000),
     Key("run.step_detail_max_bytes", "bytes", 16 * 1024, "Largest detail of a step", 256, 1024**2),
     # the log
@@ -211,6 +242,15 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("lane.batch_retention", "s", 3600, "How long the outcome of a batch can still be asked for", 60, DAY),
     Key("jobs.chunk", "count", 1000, "Rows that a background job touches in one transaction", 1, 10**5),
     Key("jobs.retention_interval", "s", 60, "How often what has expired is removed", 1, DAY),
+    Key("jobs.reap_interval", "s", 5, "How often each process looks for runs whose time is up", 0.05, 3600),
+    Key(
+        "service.gap",
+        "s",
+        30,
+        "How long no process may be there before deadlines count from its return; shorter gaps move nothing",
+        0.2,
+        DAY,
+    ),
     # commands that talk to a running server
     Key(
         "client.url",
@@ -231,3 +271,22 @@ KEYS: Final[Mapping[str, Key]] = _declare(
 
 # Pairs where the first must not be above the second.
 ORDERED: Final = (("api.page_size_default", "api.page_size_max"),)
+
+# (small, parts, large): the first must fit so many times into the last. What a run was last heard of may be one flush
+# old, so a flush is short against everything that is counted from it; and a gap that moves no deadline must not eat
+# most of one.
+FITTING: Final = (
+    *(
+        ("run.life_flush_interval", 4, large)
+        for large in (
+            "run.delivery_timeout",
+            "run.holder_grace",
+            "run.cancel_timeout",
+            "run.stall_after",
+            "run.stale_after",
+            "service.gap",
+        )
+    ),
+    ("service.gap", 2, "run.stale_after"),
+)
+FRACTIONS: Final[Mapping[int, str]] = MappingProxyType({2: "half", 4: "a quarter"})

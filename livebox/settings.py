@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from livebox.keys import KEYS, ORDERED, PREFIX, Key, Value
+from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED, PREFIX, Key, Value
 
 MASK: Final = "********"
 
@@ -131,8 +131,16 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def _contradictions(values: Mapping[str, Value]) -> list[str]:
-    return [
+    def number(name: str) -> float:
+        return float(values[name])
+
+    above = [
         f"{small} ({values[small]}) must not be above {large} ({values[large]})"
         for small, large in ORDERED
-        if values[small] > values[large]  # type: ignore[operator]  # both are numbers by their declaration
+        if number(small) > number(large)
+    ]
+    return above + [
+        f"{small} ({values[small]}) must be at most {FRACTIONS[parts]} of {large} ({values[large]})"
+        for small, parts, large in FITTING
+        if number(small) * parts > number(large)
     ]

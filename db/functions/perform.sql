@@ -7,7 +7,11 @@ DECLARE
     called   record;
     outcome  livebox.answer;
 BEGIN
-    IF NOT livebox.caller_active(caller) THEN
+    IF caller ? 'system' OR livebox.system_operation(op) THEN
+        IF NOT (caller ? 'system' AND livebox.system_operation(op)) THEN
+            RETURN livebox.refused('forbidden');
+        END IF;
+    ELSIF NOT livebox.caller_active(caller) THEN
         RETURN livebox.refused('invalid_token');
     END IF;
 
@@ -40,4 +44,4 @@ BEGIN
     RETURN outcome;
 END $$;
 COMMENT ON FUNCTION livebox.perform(text, jsonb, jsonb) IS
-    'One writing operation: the caller must still be active, a repeated idempotency key answers with what it made then, everything else runs the function of that name.';
+    'One writing operation: the caller must still be active (or is the server itself, for what it alone does), a repeated idempotency key answers with what it made then, everything else runs the function of that name.';

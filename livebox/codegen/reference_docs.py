@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from livebox.keys import KEYS, ORDERED, Key
+from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED, Key
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 _NOTE = "<!-- Made by `make generate`; change {source} instead. -->\n"
@@ -56,7 +56,8 @@ _TITLES = {
     "snapshot": "The event log",
     "db": "The database",
     "lane": "The database",
-    "jobs": "The database",
+    "jobs": "What runs by itself",
+    "service": "What runs by itself",
     "client": "The command line",
 }
 _SIZES = ((1024**2, "MiB"), (1024, "KiB"))
@@ -82,6 +83,7 @@ def configuration() -> str:
         lines += [_row(key) for key in keys]
     lines += ["", "## Together", ""]
     lines += [f"- `{small}` must not be above `{large}`." for small, large in ORDERED]
+    lines += [f"- `{small}` must be at most {FRACTIONS[parts]} of `{large}`." for small, parts, large in FITTING]
     return "\n".join(lines) + "\n"
 
 
