@@ -8,6 +8,7 @@ from generated.parameters import (
     CancelRunParameters,
     GetRunParameters,
     ListActiveRunsParameters,
+    ListRunFollowupsParameters,
     ListRunStepsParameters,
     ListThreadRunsParameters,
 )
@@ -25,9 +26,14 @@ async def list_run_steps(context: Context, parameters: ListRunStepsParameters) -
     return await context.read("list_run_steps", parameters)
 
 
+async def list_run_followups(context: Context, parameters: ListRunFollowupsParameters) -> Answer:
+    """A page of the messages that came while the run was active."""
+    return await context.read("list_run_followups", parameters)
+
+
 async def cancel_run(context: Context, parameters: CancelRunParameters, body: CancelRunRequest | None) -> Answer:
     """Cancels a run, or asks its agent to."""
-    return await context.write("cancel_run", parameters, body, limits=EVENT)
+    return await context.write("cancel_run", parameters, body, limits=(*EVENT, "run.cancel_timeout"))
 
 
 async def list_thread_runs(context: Context, parameters: ListThreadRunsParameters) -> Answer:

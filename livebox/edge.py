@@ -24,7 +24,7 @@ from generated.routes import PATHS, ROUTES
 from generated.validators import BODY_ERRORS
 from livebox import responses
 from livebox.answers import respond
-from livebox.auth import EXPIRED, INVALID, Authenticator, Unauthenticated
+from livebox.auth import INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
 from livebox.context import Context, Plant
 from livebox.cursors import CursorInvalid
@@ -236,14 +236,9 @@ class Edge:
 
     def _invocation(self, request: Incoming) -> Invocation:
         try:
-            invocation = self._plant.invocations.verify(
-                request.headers.get(INVOCATION, ""), request.match_info["run_id"]
-            )
+            return self._plant.invocations.verify(request.headers.get(INVOCATION, ""), request.match_info["run_id"])
         except InvocationInvalid:
             raise Unauthenticated(INVALID) from None
-        if self._plant.invocations.expired(invocation):
-            raise Unauthenticated(EXPIRED)
-        return invocation
 
     def _checked(self, request: Incoming, response: Reply, envelope: Envelope) -> Reply:
         findings = self._check(request, response) if self._check is not None else []

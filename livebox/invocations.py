@@ -1,7 +1,8 @@
 """Invocation tokens: what an agent holds while it works on one run.
 
-A token is a JWT (EdDSA) whose audience is the run and whose `jti` the run's row knows; which `jti` is the current one
-is decided in the database, in the statement that uses it. Here a token is only made and its signature verified.
+A token is a JWT (EdDSA) whose audience is the run and whose `jti` the run's row knows. Whether it is the current one
+and whether its time has passed is decided in the database, in the statement that uses it and by its clock. Here a
+token is only made and its signature verified.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Invocation(NamedTuple):
     claim_id: str
     expires_at: float
 
-    def claims(self) -> dict[str, str]:
-        """What the SQL functions decide by."""
-        return {"run_id": self.run_id, "agent_id": self.agent_id, "jti": self.jti, "claim_id": self.claim_id}
+    def claims(self) -> dict[str, str | float]:
+        """What the SQL functions decide by, the expiry by the clock of the database."""
+        return self._asdict()
 
 
 class Invocations:
@@ -80,10 +81,6 @@ class Invocations:
         if found.run_id != run_id:
             raise InvocationInvalid
         return found
-
-    def expired(self, invocation: Invocation) -> bool:
-        """Has the token's time passed?"""
-        return invocation.expires_at <= self._now()
 
     def _verified(self, token: str) -> Invocation:
         try:

@@ -16,7 +16,7 @@ BEGIN
         RETURN livebox.run_conflict('run_ended', v_run);
     ELSIF v_run.state = 'running' THEN
         IF v_run.cancel_requested_at IS NULL THEN
-            v_run := livebox.ask_cancel(v_run, v_me);
+            v_run := livebox.ask_cancel(v_run, v_me, p_args->'limits');
         END IF;
         RETURN livebox.done('accepted', livebox.run_json(v_run), v_run.version);
     END IF;
@@ -26,4 +26,4 @@ BEGIN
     RETURN livebox.done('ok', livebox.run_json(v_run), v_run.version, effects => v_change.effects);
 END $$;
 COMMENT ON FUNCTION livebox.cancel_run(jsonb, jsonb) IS
-    'Cancels a run that waits, at once and without its agent; asks the agent of a running one. ok: it has ended cancelled; accepted: it is asked for. Repeats change nothing. Needs the limit event.body_max_bytes.';
+    'Cancels a run that waits, at once and without its agent; asks the agent of a running one. ok: it has ended cancelled; accepted: it is asked for. Repeats change nothing. Needs the limits run.cancel_timeout and event.body_max_bytes.';

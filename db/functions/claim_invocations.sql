@@ -3,11 +3,16 @@
 CREATE OR REPLACE FUNCTION livebox.claim_invocations(p_caller jsonb, p_args jsonb) RETURNS livebox.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    -- Most runs that one claim ends or passes over: the rest waits for the next, so that no claim holds the lane for long.
+    v_spare   CONSTANT bigint := 20;
     v_me      uuid := (p_caller->>'principal')::uuid;
     v_claim   uuid := (p_args->'body'->>'claim_id')::uuid;
     v_limit   bigint := coalesce((p_args->'body'->>'limit')::bigint, 1);
-    v_lease   interval := make_interval(secs => (p_args->'limits'->>'run.claim_lease')::double precision);
+    v_limits  jsonb := p_args->'limits';
+    v_lease   interval := make_interval(secs => (v_limits->>'run.claim_lease')::double precision);
     v_now     timestamptz := livebox.clock();
+    v_left    bigint := v_limit + v_spare;
+    v_id      uuid;
     v_run     livebox.runs;
     v_denial  text;
     v_items   jsonb := '[]';
@@ -21,29 +26,38 @@ BEGIN
          WHERE r.agent_id = v_me AND r.state IN ('queued', 'running', 'waiting_input') AND r.claim_id = v_claim
            AND (r.state <> 'queued' OR r.claimed_at + v_lease > v_now)
          ORDER BY r.queued_at, r.id
+           FOR NO KEY UPDATE
     LOOP
-        v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), p_args->'limits');
-        v_items := v_items || livebox.invocation_json(v_run, p_args->'limits');
+        v_denial := CASE WHEN v_run.state = 'queued'
+                         THEN livebox.delivery_denial(v_run.triggered_by, v_me, v_run.thread_id) END;
+        IF v_denial IS NOT NULL THEN
+            v_effects := v_effects || livebox.end_denied(v_run, v_denial, v_limits);
+            CONTINUE;
+        END IF;
+        v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);
+        v_items := v_items || livebox.invocation_json(v_run, v_limits);
     END LOOP;
     IF jsonb_array_length(v_items) = 0 THEN
-        FOR v_run IN
-            SELECT * FROM livebox.runs r
-             WHERE r.agent_id = v_me AND r.state = 'queued' AND (r.claimed_at IS NULL OR r.claimed_at + v_lease <= v_now)
-             ORDER BY r.queued_at, r.id
-               FOR NO KEY UPDATE
-        LOOP
-            EXIT WHEN jsonb_array_length(v_items) >= v_limit;
+        FOR v_id IN SELECT c.run_id FROM livebox.claimable_runs(v_me, v_left, v_limits) c LOOP
+            EXIT WHEN v_left = 0 OR jsonb_array_length(v_items) = v_limit;
+            v_left := v_left - 1;
+            SELECT * INTO STRICT v_run FROM livebox.runs r WHERE r.id = v_id FOR NO KEY UPDATE;
             v_denial := livebox.delivery_denial(v_run.triggered_by, v_me, v_run.thread_id);
             IF v_denial IS NOT NULL THEN
-                v_effects := v_effects || livebox.end_denied(v_run, v_denial, p_args->'limits');
+                v_effects := v_effects || livebox.end_denied(v_run, v_denial, v_limits);
                 CONTINUE;
             END IF;
-            v_run := livebox.claim_run(v_run, v_claim, p_args->'limits');
-            v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), p_args->'limits');
-            v_items := v_items || livebox.invocation_json(v_run, p_args->'limits');
+            IF v_run.state = 'waiting_input' THEN
+                v_run := livebox.return_denied_followups(v_run, v_limits);
+                CONTINUE WHEN NOT EXISTS (
+                    SELECT FROM livebox.run_followups f WHERE f.run_id = v_id AND f.state = 'pending');
+            END IF;
+            v_run := livebox.claim_run(v_run, v_claim, v_limits);
+            v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);
+            v_items := v_items || livebox.invocation_json(v_run, v_limits);
         END LOOP;
     END IF;
     RETURN livebox.done('ok', jsonb_build_object('claim_id', v_claim, 'items', v_items), effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.claim_invocations(jsonb, jsonb) IS
-    'Hands queued runs to their agent, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, invocation.ttl and event.body_max_bytes.';
+    'Hands an agent its queued runs, and its waiting ones whose holder is gone, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, run.holder_grace, invocation.ttl and event.body_max_bytes.';

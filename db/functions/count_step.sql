@@ -8,13 +8,19 @@ BEGIN
            last_progress_at = p_at,
            stalled_since = NULL,
            version = p_run.version_reserved + 1,
-           version_reserved = p_run.version_reserved + 1
+           version_reserved = p_run.version_reserved + 1,
+           holder_seen_at = p_run.holder_seen_at,
+           last_heartbeat_at = p_run.last_heartbeat_at,
+           renewed_from_jti = p_run.renewed_from_jti
      WHERE r.id = p_run.id AND r.state = p_run.state AND r.version = p_run.version
     RETURNING r.* INTO v_run;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
     END IF;
+    IF p_run.stalled_since IS NOT NULL THEN
+        PERFORM livebox.run_event('run.changed', v_run, v_run.agent_id);
+    END IF;
     RETURN v_run;
 END $$;
 COMMENT ON FUNCTION livebox.count_step(livebox.runs, bigint, timestamptz) IS
-    'Raises the version of a run whose steps changed and counts the new ones; a step is progress.';
+    'Raises the version of a run whose steps changed and counts the new ones; a step is progress, and a run that had stalled is said to go on.';

@@ -9,7 +9,7 @@ DECLARE
     v_change  livebox.run_change;
 BEGIN
     IF (v_hold.refusal).code = 'run_ended' AND v_run.finish_hash = v_hash THEN
-        RETURN livebox.done('ok', livebox.run_json(v_run), v_run.version);
+        RETURN livebox.run_answer(v_run.id);
     END IF;
     IF (v_hold.refusal).code IS NOT NULL THEN
         RETURN v_hold.refusal;

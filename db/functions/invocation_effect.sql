@@ -7,8 +7,8 @@ LANGUAGE sql STABLE AS $$
         'agent_id', p_run.agent_id,
         'jti', p_run.invocation_jti,
         'claim_id', p_run.claim_id,
-        'issued_at', floor(extract(epoch FROM p_run.claimed_at))::bigint,
+        'issued_at', floor(extract(epoch FROM coalesce(p_run.token_issued_at, p_run.claimed_at)))::bigint,
         'expires_at', extract(epoch FROM livebox.invocation_end(p_run, p_limits))::bigint))
 $$;
 COMMENT ON FUNCTION livebox.invocation_effect(livebox.runs, bigint, jsonb) IS
-    'What the token of an invocation is made from; times in whole seconds of the epoch, so that a repeat gets the same token.';
+    'What the newest token of a run is made from; times in whole seconds of the epoch, so that a repeat gets the same token.';

@@ -22,15 +22,20 @@ BEGIN
             CONTINUE;
         END IF;
         SELECT * INTO v_message FROM livebox.messages m WHERE m.id = v_row.message_id;
-        v_denial := NULL;
-        IF v_next.id IS NULL THEN
-            v_denial := CASE WHEN p_run.state_reason = 'agent_unavailable' THEN 'agent_unavailable'
-                             ELSE livebox.delivery_denial(v_message.author_id, p_run.agent_id, p_run.thread_id) END;
-        END IF;
+        v_denial := CASE
+            WHEN v_message.deleted_at IS NOT NULL OR v_next.id IS NOT NULL THEN NULL
+            WHEN p_run.state_reason = 'agent_unavailable' THEN 'agent_unavailable'
+            ELSE livebox.delivery_denial(v_message.author_id, p_run.agent_id, p_run.thread_id) END;
         UPDATE livebox.run_followups f
-           SET state = CASE WHEN v_denial IS NULL THEN 'promoted' ELSE 'returned' END, at = greatest(v_now, f.at)
+           SET state = CASE WHEN v_message.deleted_at IS NOT NULL THEN 'cancelled'
+                           WHEN v_denial IS NULL THEN 'promoted' ELSE 'returned' END, at = greatest(v_now, f.at)
          WHERE f.run_id = v_row.run_id AND f.message_id = v_row.message_id;
+        CONTINUE WHEN v_message.deleted_at IS NOT NULL;
         IF v_denial IS NOT NULL THEN
+            IF p_run.state_reason IS DISTINCT FROM 'agent_unavailable' THEN
+                PERFORM livebox.audit(v_message.author_id, 'agent.invoke', v_denial, 'agent', p_run.agent_id,
+                                      (SELECT t.channel_id FROM livebox.threads t WHERE t.id = p_run.thread_id));
+            END IF;
             PERFORM livebox.set_trigger_state(v_row.message_id, 'failed', v_denial, p_actor, p_limits);
         ELSIF v_next.id IS NULL THEN
             v_next := livebox.open_run(v_message, p_run.agent_id, p_run.thread_id, v_now, p_actor, p_limits);
@@ -42,4 +47,4 @@ BEGIN
     RETURN '[]';
 END $$;
 COMMENT ON FUNCTION livebox.settle_followups(livebox.runs, uuid, jsonb) IS
-    'Settles the unfinished follow-ups of a run that has just ended, by position: promoted, carried over or returned. Gives facts to record after the commit.';
+    'Settles the unfinished follow-ups of a run that has just ended, by position: promoted, carried over or returned; one whose message was deleted is cancelled. Gives facts to record after the commit.';

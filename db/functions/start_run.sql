@@ -14,7 +14,7 @@ BEGIN
         RETURN CASE
             WHEN v_run.started_claim_id IS DISTINCT FROM v_claim THEN livebox.run_conflict('already_started', v_run)
             WHEN v_run.start_hash <> livebox.body_hash(v_body) THEN livebox.run_conflict('invalid_state_transition', v_run)
-            ELSE livebox.done('ok', livebox.run_json(v_run), v_run.version)
+            ELSE livebox.run_answer(v_run.id)
         END;
     END IF;
     v_change := livebox.transition_run(v_run, 'running', NULL, 'adapter', (p_caller->>'principal')::uuid,

@@ -42,6 +42,11 @@ BEGIN
            started_claim_id = v_run.started_claim_id,
            start_hash = v_run.start_hash,
            finish_hash = v_run.finish_hash,
+           await_hash = p_facts->>'await_hash',
+           resume_hash = p_facts->>'resume_hash',
+           holder_seen_at = p_run.holder_seen_at,
+           last_heartbeat_at = p_run.last_heartbeat_at,
+           renewed_from_jti = p_run.renewed_from_jti,
            document = v_run.document,
            document_as_of = CASE WHEN v_run.document <> p_run.document THEN v_now ELSE p_run.document_as_of END,
            step_count = v_run.step_count,
@@ -52,7 +57,7 @@ BEGIN
            cancel_requested_at = CASE WHEN v_run.cancel_requested_by IS NOT NULL
                                       THEN coalesce(p_run.cancel_requested_at, v_now) END,
            cancel_outcome = CASE WHEN v_run.cancel_requested_by IS NOT NULL
-                                 THEN livebox.cancel_outcome_of(p_run.state, p_state, p_reason) END
+                                 THEN coalesce(p_facts->>'cancel_outcome', livebox.cancel_outcome_of(p_run.state, p_state, p_reason)) END
      WHERE r.id = p_run.id AND r.state = p_run.state AND r.version = p_run.version
     RETURNING r.* INTO v_run;
     IF NOT FOUND THEN
@@ -72,4 +77,4 @@ BEGIN
     RETURN ROW(v_run, v_effects)::livebox.run_change;
 END $$;
 COMMENT ON FUNCTION livebox.transition_run(livebox.runs, text, text, text, uuid, jsonb, jsonb) IS
-    'Takes a run to another state by compare-and-swap on state and version. p_setter: server or adapter, who gives the reason; p_actor: the principal behind it, NULL for the server; p_facts: columns that change along with the state. At an end its running steps are closed, an open request to cancel gets its outcome, and its follow-ups are settled.';
+    'Takes a run to another state by compare-and-swap on state and version. p_setter: server or adapter, who gives the reason; p_actor: the principal behind it, NULL for the server; p_facts: columns that change along with the state, cancel_outcome where it does not follow from the states. At an end its running steps are closed, an open request to cancel gets its outcome, and its follow-ups are settled.';

@@ -7,17 +7,8 @@ BEGIN
       JOIN livebox.runs r ON r.id = f.run_id
      WHERE f.message_id = p_message AND f.state = 'pending' AND r.finished_at IS NULL
        FOR NO KEY UPDATE OF r;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    UPDATE livebox.run_followups f
-       SET state = 'cancelled', at = greatest(livebox.run_now(v_run), f.at)
-     WHERE f.run_id = v_run.id AND f.message_id = p_message;
-    UPDATE livebox.runs r
-       SET version = v_run.version_reserved + 1, version_reserved = v_run.version_reserved + 1
-     WHERE r.id = v_run.id AND r.state = v_run.state AND r.version = v_run.version;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
+    IF FOUND THEN
+        PERFORM livebox.set_followup(v_run, p_message, 'cancelled');
     END IF;
 END $$;
 COMMENT ON FUNCTION livebox.withdraw_followup(uuid) IS

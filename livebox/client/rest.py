@@ -13,11 +13,14 @@ from generated.models import (
     ClaimedInvocations,
     EventPage,
     FinishRunRequest,
+    Heartbeat,
+    InvocationToken,
     Message,
     Principal,
     Readiness,
     RecordRunStepRequest,
     Run,
+    RunFollowupMessage,
     RunState,
     RunStep,
     RunSummary,
@@ -105,6 +108,10 @@ class Rest(Connection):
         """The steps of a run, in the order in which they were recorded."""
         return self._items("listRunSteps", {"run_id": run_id})
 
+    def list_run_followups(self, run_id: str) -> AsyncIterator[RunFollowupMessage]:
+        """What came for the run while it was active, in order, each with what became of it."""
+        return self._items("listRunFollowups", {"run_id": run_id})
+
     def list_thread_runs(self, thread_id: str, *, state: RunState | None = None) -> AsyncIterator[RunSummary]:
         """The runs of a thread, newest first."""
         return self._items("listThreadRuns", {"thread_id": thread_id}, {"state": state})
@@ -137,6 +144,31 @@ class Rest(Connection):
     ) -> RunStep:
         """Update or finish a step."""
         return cast(RunStep, await self._controlled("updateRunStep", run_id, invocation, request, step_id=step_id))
+
+    async def heartbeat_run(self, run_id: str, invocation: str, *, cancel_seen: bool = False) -> Heartbeat:
+        """Say that you are alive, and with `cancel_seen` that you know of the request to cancel."""
+        body = {"cancel_seen": True} if cancel_seen else {}
+        return cast(Heartbeat, await self._controlled("heartbeatRun", run_id, invocation, body))
+
+    async def renew_invocation_token(self, run_id: str, invocation: str) -> InvocationToken:
+        """A new token; the old one passes until the new one is first used. Repeat it with the old one if need be."""
+        return cast(InvocationToken, await self._controlled("renewInvocationToken", run_id, invocation, {}))
+
+    async def await_run_input(
+        self, run_id: str, invocation: str, prompt: str, choices: Mapping[str, str] | None = None
+    ) -> Run:
+        """Ask the people of the thread, and wait for their answer."""
+        body = {"prompt": prompt, **({"choices": dict(choices)} if choices else {})}
+        return cast(Run, await self._controlled("awaitRunInput", run_id, invocation, body))
+
+    async def resume_run(self, run_id: str, invocation: str) -> Run:
+        """Go on after an answer."""
+        return cast(Run, await self._controlled("resumeRun", run_id, invocation, {}))
+
+    async def ack_followup(self, run_id: str, message_id: str, invocation: str) -> RunFollowupMessage:
+        """Take a follow-up into the work."""
+        answer = await self._controlled("ackFollowup", run_id, invocation, {}, message_id=message_id)
+        return cast(RunFollowupMessage, answer)
 
     async def finish_run(self, run_id: str, invocation: str, request: FinishRunRequest) -> Run:
         """End the run."""

@@ -59,6 +59,8 @@ COUNTS: dict[str, object] = {
     "started_claim_id": NEW_ID,
     "start_hash": "x",
     "finish_hash": "x",
+    "await_hash": "x",
+    "resume_hash": "x",
     "document": '{"headline": "x"}',
     "document_final": True,
     "step_count": 7,
@@ -80,6 +82,7 @@ COUNTS: dict[str, object] = {
 FREE: dict[str, object] = {
     "invocation_jti": NEW_ID,
     "renewed_from_jti": NEW_ID,
+    "token_issued_at": LATER,
     "claimed_at": LATER,
     "claim_id": NEW_ID,
     "holder_seen_at": LATER,

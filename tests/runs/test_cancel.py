@@ -46,7 +46,7 @@ async def test_running_run_is_asked(stage: Stage) -> None:
     stage.mark()
     outcome = await stage.cancel("alex", work.run_id)
     assert (outcome.code, outcome.body["state"], outcome.body["version"]) == ("accepted", "running", 3)
-    assert set(outcome.body["cancel"]) == {"requested_by", "requested_at"}
+    assert set(outcome.body["cancel"]) == {"requested_by", "requested_at", "deadline"}
     assert stage.event_types() == ["run.changed", "run.cancel_requested"]
     changed, personal = stage.events()
     assert changed["payload"]["cancel"] == outcome.body["cancel"]

@@ -1,0 +1,67 @@
+-- What the rest of a run's life needs beside 0002: tokens that are renewed, waits that are repeated, steps that are
+-- compacted, and the order in which agents take work.
+
+ALTER TABLE livebox.runs
+    ADD COLUMN token_issued_at timestamptz,
+    ADD COLUMN await_hash text,
+    ADD COLUMN resume_hash text;
+COMMENT ON COLUMN livebox.runs.token_issued_at IS 'When the current invocation token was issued: at the claim or a renewal. NULL in claims older than this column: claimed_at.';
+COMMENT ON COLUMN livebox.runs.await_hash IS 'SHA-256 (hex) of holder and body of the question that the run waits with, or whose asking ended it, so that a repeat replays.';
+COMMENT ON COLUMN livebox.runs.resume_hash IS 'SHA-256 (hex) of holder and body of the resumption that the run works since, so that a repeat replays.';
+COMMENT ON COLUMN livebox.runs.invocation_jti IS 'Id of the newest invocation token; fresh with every claim and every renewal.';
+COMMENT ON COLUMN livebox.runs.renewed_from_jti IS 'Id of the token that the newest was renewed from, while that has not been used: until then both pass.';
+
+CREATE OR REPLACE FUNCTION livebox.guard_run_update() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    -- Outside the version: signs of life, claim, token, checkpoint, ownership. duration_ms is computed after triggers.
+    unversioned CONSTANT text[] := ARRAY['version', 'version_reserved', 'invocation_jti', 'renewed_from_jti', 'token_issued_at',
+        'claimed_at', 'claim_id', 'holder_seen_at', 'session_closed_at', 'last_heartbeat_at', 'last_progress_at', 'document_as_of',
+        'live_owner', 'live_epoch', 'triggering_message_id', 'duration_ms'];
+    final_save CONSTANT text[] := ARRAY['document', 'document_as_of', 'document_final', 'live_owner', 'live_epoch'];
+    late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate'];
+    allowed text[];
+BEGIN
+    IF (NEW.id, NEW.thread_id, NEW.agent_id, NEW.trigger_kind, NEW.triggering_command_id, NEW.triggering_interaction_id,
+        NEW.triggered_by, NEW.billing_mode_expected, NEW.queued_at, NEW.external_id, NEW.intent, NEW.task, NEW.user_dims,
+        NEW.mode, NEW.parent_run_id, NEW.parent_span, NEW.registered_at, NEW.registered_by, NEW.agents, NEW.budget,
+        NEW.reported_started_at)
+       IS DISTINCT FROM
+       (OLD.id, OLD.thread_id, OLD.agent_id, OLD.trigger_kind, OLD.triggering_command_id, OLD.triggering_interaction_id,
+        OLD.triggered_by, OLD.billing_mode_expected, OLD.queued_at, OLD.external_id, OLD.intent, OLD.task, OLD.user_dims,
+        OLD.mode, OLD.parent_run_id, OLD.parent_span, OLD.registered_at, OLD.registered_by, OLD.agents, OLD.budget,
+        OLD.reported_started_at)
+       OR (OLD.started_at IS NOT NULL AND NEW.started_at IS DISTINCT FROM OLD.started_at)
+       OR (NEW.triggering_message_id IS DISTINCT FROM OLD.triggering_message_id AND NEW.triggering_message_id IS NOT NULL)
+       OR (OLD.cancel_requested_at IS NOT NULL
+           AND (NEW.cancel_requested_at, NEW.cancel_requested_by)
+               IS DISTINCT FROM (OLD.cancel_requested_at, OLD.cancel_requested_by)) THEN
+        RAISE EXCEPTION 'a column that is written once cannot be changed' USING ERRCODE = 'LB104';
+    END IF;
+    IF NEW.version < OLD.version OR NEW.version_reserved < OLD.version_reserved OR NEW.live_epoch < OLD.live_epoch THEN
+        RAISE EXCEPTION 'the version never goes back' USING ERRCODE = 'LB102';
+    END IF;
+    IF OLD.finished_at IS NOT NULL THEN
+        allowed := ARRAY['version', 'version_reserved', 'duration_ms', 'triggering_message_id'];
+        IF NOT OLD.document_final AND NEW.document_final THEN allowed := allowed || final_save; END IF;
+        IF OLD.trigger_kind = 'registration' THEN allowed := allowed || late; END IF;
+        IF to_jsonb(NEW) - allowed IS DISTINCT FROM to_jsonb(OLD) - allowed THEN
+            RAISE EXCEPTION 'an ended run is final' USING ERRCODE = 'LB103';
+        END IF;
+        allowed := ARRAY['version', 'version_reserved', 'duration_ms', 'triggering_message_id'];
+    ELSE
+        allowed := unversioned;
+    END IF;
+    IF NEW.version = OLD.version AND to_jsonb(NEW) - allowed IS DISTINCT FROM to_jsonb(OLD) - allowed THEN
+        RAISE EXCEPTION 'this change raises the version' USING ERRCODE = 'LB102';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here.';
+
+CREATE INDEX runs_claimable ON livebox.runs (state, agent_id, queued_at, id)
+    WHERE state IN ('queued', 'waiting_input');
+COMMENT ON INDEX livebox.runs_claimable IS 'Order in which an agent is handed its work.';
+CREATE INDEX run_followups_pending ON livebox.run_followups (run_id, position) WHERE state = 'pending';
+COMMENT ON INDEX livebox.run_followups_pending IS 'What waits for the agent of a run, in order.';
+CREATE UNIQUE INDEX run_steps_summary ON livebox.run_steps (run_id) WHERE recorded_by IS NULL AND name = 'compacted';
+COMMENT ON INDEX livebox.run_steps_summary IS 'The one step of a run that stands for its compacted ones.';
