@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -25,7 +26,7 @@ from typing import Any, Final
 import msgspec
 import psycopg2
 
-from .answer import Answer, Caller, read_answer
+from .answer import SYSTEM, Answer, Caller, read_answer
 from .connection import STATEMENT_TIMEOUT, Connection, ConnectionLost
 from .errors import (
     SQLSTATES,
@@ -37,7 +38,7 @@ from .errors import (
     again,
     translate,
 )
-from .queue import FairQueue
+from .queue import FULL, FairQueue
 
 BATCH_MAX: Final = 64
 QUEUE_MAX: Final = 4096
@@ -46,6 +47,7 @@ PATIENCE: Final = 10.0
 
 _SECONDS_PER_OPERATION: Final = 0.5  # what each further operation adds to the time its batch may take
 _CONTENTION_TRIES: Final = 3
+_FRESH: Final = 1.0  # seconds for which a commit proves that the lane works
 _AWAY: Final = "the database cannot be reached"
 _COLUMNS: Final = "log_seq, code, body, version, resource_kind, resource_id, cursor::text, effects::text"
 _EXECUTE: Final = f"SELECT {_COLUMNS} FROM livebox.execute(%s::uuid, %s::jsonb) ORDER BY position"  # noqa: S608 - constants
@@ -100,6 +102,8 @@ class Lane:
         self.on_effects = on_effects
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._committed = -math.inf
+        self._probe: asyncio.Task[Answer] | None = None
         self._prefix = uuid.uuid4().hex[:20]
         self._count = 0
 
@@ -130,8 +134,24 @@ class Lane:
         text = _encode({"op": operation, "caller": caller.document(), "args": args})
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Answer] = loop.create_future()
-        self._queue.put(caller.principal, Operation(operation, text, outcome, loop.time()))
+        displaced = self._queue.put(caller.principal, Operation(operation, text, outcome, loop.time()))
+        if displaced is not None:
+            _fail([displaced], Overloaded(FULL))
         return await outcome
+
+    async def check(self) -> None:
+        """Returns when the lane commits what it is given; raises like ``submit``, or waits as long as that would.
+
+        What it committed just now proves it; otherwise an operation that changes nothing does, one for all who ask.
+        """
+        if self._task is None or self._stopping:
+            raise DatabaseUnavailable("the write lane is not running")
+        if asyncio.get_running_loop().time() - self._committed < _FRESH:
+            return
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self.submit("check_lane", SYSTEM, {}), name="db lane check")
+            self._probe.add_done_callback(lambda probe: probe.cancelled() or probe.exception())  # seen, if nobody waits
+        await asyncio.shield(self._probe)
 
     async def _run(self) -> None:
         while not (self._stopping and not self._queue):
@@ -230,6 +250,7 @@ class Lane:
                 raise DatabaseUnavailable("what became of a batch cannot be read") from error
 
     def _answer(self, batch: list[Operation], rows: list[Any], waits: list[float]) -> None:
+        self._committed = asyncio.get_running_loop().time()
         effects: list[dict[str, Any]] = []
         for operation, row in zip(batch, rows, strict=True):
             answer = read_answer(row[1:])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from .errors import Overloaded
 
 Item = TypeVar("Item")
 
+FULL: Final = "too much is waiting already"
+
 
 class FairQueue(Generic[Item]):
-    """One line per key, served in turn; first in, first out within a line. ``limit`` bounds all lines together."""
+    """One line per key, served in turn; first in, first out within a line. ``limit`` bounds all lines together.
+
+    A full queue is fair too: who has little waiting takes the last place of who has most.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -25,10 +30,12 @@ class FairQueue(Generic[Item]):
     def __len__(self) -> int:
         return self._size
 
-    def put(self, key: str, item: Item) -> None:
-        """Adds an item to the line of its key. Raises ``Overloaded`` when the queue is full."""
-        if self._size >= self._limit:
-            raise Overloaded("too much is waiting already")
+    def put(self, key: str, item: Item) -> Item | None:
+        """Adds an item to the line of its key, and gives the item that lost its place for it, if one did.
+
+        Raises ``Overloaded`` when the queue is full and no other line is longer than this one would become.
+        """
+        displaced = self._make_room(key) if self._size >= self._limit else None
         line = self._lines.get(key)
         if line is None:
             self._lines[key] = deque((item,))
@@ -37,6 +44,14 @@ class FairQueue(Generic[Item]):
             line.append(item)
         self._size += 1
         self._wake()
+        return displaced
+
+    def _make_room(self, key: str) -> Item:
+        longest = max(self._lines.values(), key=len, default=None)
+        if longest is None or len(longest) <= len(self._lines.get(key, ())) + 1:
+            raise Overloaded(FULL)
+        self._size -= 1
+        return longest.pop()
 
     def take(self) -> Item:
         """Removes the next item in turn. Raises ``IndexError`` when there is none."""

@@ -9,7 +9,7 @@ import psycopg2
 
 from .connection import STATEMENT_TIMEOUT, Connection, ConnectionLost
 from .errors import DatabaseError, DatabaseUnavailable, Overloaded, translate
-from .queue import FairQueue
+from .queue import FULL, FairQueue
 
 
 class _Call(NamedTuple):
@@ -83,7 +83,9 @@ class Sessions:
             raise DatabaseUnavailable("the sessions are not open")
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[list[Any]] = loop.create_future()
-        self._queue.put(key, _Call(statement, values, loop.time() + self._patience, outcome))
+        displaced = self._queue.put(key, _Call(statement, values, loop.time() + self._patience, outcome))
+        if displaced is not None:
+            _fail(displaced.outcome, Overloaded(FULL))
         return await outcome
 
     async def _serve(self, connection: Connection) -> None:

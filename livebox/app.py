@@ -22,7 +22,9 @@ from livebox.context import Plant
 from livebox.cursors import Cursors
 from livebox.edge import Edge, Handler, ResponseCheck
 from livebox.invocations import Invocations
+from livebox.jobs.availability import Availability
 from livebox.jobs.life import Life
+from livebox.jobs.reaper import Reaper
 from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
 from livebox.limits import Limit
@@ -64,7 +66,11 @@ class App:
         )
         self.invocations = Invocations(keyring.invocation_keys())
         self.service = Service(self.database, self.telemetry, self.invocations)
-        self.life = Life(self.database, settings)
+        turn = self.telemetry.turn
+        self.life = Life(self.database, settings, on_turn=turn)
+        self._availability = Availability(self.database, settings, on_turn=turn)
+        self._reaper = Reaper(self.database, settings, self.life, on_turn=turn)
+        self._retention = Retention(self.database, settings, on_turn=turn)
         self.edge = Edge(
             Plant(
                 settings,
@@ -76,14 +82,13 @@ class App:
                 self.life,
             ),
             handlers,
-            Authenticator(self._resolve, issuer(settings)),
+            Authenticator(self._resolve, issuer(settings), now=self._availability.now),
             {name: _limit(settings, name) for name in RATE_CLASSES},
             _limit(settings, "auth"),
             Bodies(settings.integer("api.body_max_bytes"), settings.number("http.body_timeout")),
             check=response_check() if settings.flag("check.responses") else None,
             log_requests=settings.flag("log.requests"),
         )
-        self._retention = Retention(self.database, settings)
         self._server = Server(
             self.edge, settings.text("http.host"), settings.integer("http.port"), settings.number("http.shutdown_grace")
         )
@@ -97,18 +102,20 @@ class App:
         """Open the database, then listen. Raises `db.DatabaseError` or OSError; then nothing is left open."""
         await self.database.start()
         try:
+            await self._availability.touch()
             await self._server.start()
         except BaseException:
             await self.database.stop()
             raise
-        self.life.start()
-        self._retention.start()
+        for job in (self._availability, self.life, self._reaper, self._retention):
+            job.start()
 
     async def stop(self) -> None:
         """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
         self.service.stopping = True
         await self._server.stop()
-        await self._retention.stop()
+        for job in (self._reaper, self._retention, self._availability):
+            await job.stop()
         await self.life.end()
         await self.database.stop()
         self.telemetry.close()

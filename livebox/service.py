@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -19,7 +20,7 @@ DOCUMENT: Final = "document"
 """Resource kind of an answer whose `resource_id` is the digest that makes its ETag."""
 NOT_READY: Final = "not_ready"
 PATIENCE: Final = 2.0
-"""Seconds in which a database that is ready answers."""
+"""Seconds in which a database that is ready answers, and commits."""
 
 _FOLDER: Final = Path(generated.__file__).parent
 _FILES: Final = {"openapi": "openapi.json", "asyncapi": "asyncapi.json"}
@@ -36,9 +37,9 @@ class Service:
         self._documents = {name: _document((_FOLDER / file).read_bytes()) for name, file in _FILES.items()}
 
     async def readiness(self) -> Answer:
-        """Body `Readiness`; code ok, or NOT_READY while the database does not answer or the server is stopping."""
-        database = await self._answers()
-        lane = database and not self.stopping
+        """Body `Readiness`; code ok, or NOT_READY while the database does not answer, or nothing is committed."""
+        database, lane = await asyncio.gather(_within(self._database.ping()), _within(self._database.lane.check()))
+        lane = lane and not self.stopping
         ready = database and lane
         checks = {"database": "ok" if database else "failed", "lane": "ok" if lane else "failed"}
         body = msgspec.json.encode({"status": "ready" if ready else NOT_READY, "checks": checks})
@@ -60,13 +61,15 @@ class Service:
         """Body `Jwks`: the public keys of invocation tokens."""
         return self._keys
 
-    async def _answers(self) -> bool:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await self._database.ping()
-        except (DatabaseError, TimeoutError):
-            return False
-        return True
+
+async def _within(answer: Awaitable[object]) -> bool:
+    """Does it come in time, and well?"""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await answer
+    except (DatabaseError, TimeoutError):
+        return False
+    return True
 
 
 def _document(text: bytes) -> Answer:

@@ -64,6 +64,7 @@ class Telemetry:
         self._batch = histogram("livebox.lane.batch_size", "1", "Operations that one commit grouped", _BATCH_SIZES)
         self._wait = histogram("livebox.lane.wait", "s", "Time an operation waited for its batch", _WAIT_SECONDS)
         self._finished = meter.create_counter("livebox.run.finished", "1", "Runs that ended")
+        self._turns = meter.create_counter("livebox.job.turns", "1", "Turns of what runs by itself")
         self._authz = meter.create_counter("livebox.authz.errors", "1", "Rights decisions that contradict each other")
         meter.create_observable_gauge("livebox.run.active", [self._observe], "1", "Runs that have not ended")
 
@@ -92,6 +93,10 @@ class Telemetry:
         self._batch.record(size)
         for seconds in waits:
             self._wait.record(seconds)
+
+    def turn(self, job: str, ok: bool) -> None:
+        """Count one turn of a job; `job` is one of the few that this process has."""
+        self._turns.add(1, {"job": job, "outcome": "done" if ok else "failed"})
 
     def active(self, rows: Iterable[ActiveRuns]) -> None:
         """Set what the gauge of active runs shows; taken from one grouped query just before `exposition`."""

@@ -3,8 +3,8 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_run livebox.runs;
 BEGIN
-    INSERT INTO livebox.run_followups (run_id, message_id, position, state, at)
-    SELECT p_run.id, p_message, coalesce(max(f.position), 0) + 1, 'pending', p_at
+    INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers)
+    SELECT p_run.id, p_message, coalesce(max(f.position), 0) + 1, 'pending', p_at, p_run.state = 'waiting_input'
       FROM livebox.run_followups f
      WHERE f.run_id = p_run.id;
     UPDATE livebox.runs r

@@ -27,12 +27,13 @@ LANGUAGE sql VOLATILE AS $$
                                      ELSE greatest(r.holder_seen_at, now.at - make_interval(secs => g.age)) END
           FROM given g, locked l, now
          WHERE r.id = l.id AND g.run_id = l.id
-        RETURNING g.positions
+        RETURNING g.positions, r.last_progress_at > r.stalled_since AS moving
     )
-    SELECT jsonb_build_object('position', position, 'outcome', 'saved') FROM saved, unnest(saved.positions) AS position
+    SELECT jsonb_strip_nulls(jsonb_build_object('position', position, 'outcome', 'saved', 'moving', nullif(saved.moving, false)))
+      FROM saved, unnest(saved.positions) AS position
     UNION ALL
     SELECT jsonb_build_object('position', position, 'outcome', 'ended') FROM given g, unnest(g.positions) AS position
      WHERE NOT EXISTS (SELECT FROM present p WHERE p.id = g.run_id)
 $$;
 COMMENT ON FUNCTION livebox.save_signs_of_life(jsonb) IS
-    'Writes when runs were last heard of: [{run_id, age?: seconds since the sign, progress?: boolean}]. Times only rise. Gives {position, outcome: saved | ended} for each row but those of runs that are locked by others; an ended or unknown run takes no signs.';
+    'Writes when runs were last heard of: [{run_id, age?: seconds since the sign, progress?: boolean}]. Times only rise. Gives {position, outcome: saved | ended} for each row but those of runs that are locked by others; an ended or unknown run takes no signs. moving: the run shows as stalled and is not.';

@@ -18,7 +18,15 @@ from livebox.settings import Settings
 
 MAX_RUNS: Final = 200_000
 """Most runs whose signs are kept; beyond it the oldest sign goes. Far above what one process serves."""
-RELIEF: Final = ("run.delivery_timeout", "run.cancel_timeout", "run.stall_after", "run.stale_after", "service.gap")
+REAP_LIMITS: Final = (
+    "run.delivery_timeout",
+    "run.cancel_timeout",
+    "run.stall_after",
+    "run.stale_after",
+    "service.gap",
+    "event.body_max_bytes",
+)
+"""What the operation `reap_run` needs to judge a run."""
 
 _log = logger("life")
 
@@ -42,7 +50,7 @@ class Life(Loop):
         super().__init__("life", settings.number("run.life_flush_interval"), self.flush, on_turn=on_turn)
         self._database = database
         self._chunk = settings.integer("jobs.chunk")
-        self._limits = settings.limits(RELIEF)
+        self._limits = settings.limits(REAP_LIMITS)
         self._signs: dict[str, Sign] = {}
         self._flushing = asyncio.Lock()
 
@@ -90,7 +98,7 @@ class Life(Loop):
                 rows.append({"run_id": run_id, "age": now - sign.moved, "progress": True})
         results = await self._database.writer.save("save_signs_of_life", rows)
         done = [row["run_id"] for row, result in zip(rows, results, strict=True) if result["outcome"] != "skipped"]
-        moving = {row["run_id"] for row, result in zip(rows, results, strict=True) if result.get("stalled")}
+        moving = {row["run_id"] for row, result in zip(rows, results, strict=True) if result.get("moving")}
         for run_id in moving:
             # A stall is part of the version, so it is not taken back here but by an operation of the lane.
             await self._database.lane.submit("reap_run", SYSTEM, {"run_id": run_id, "limits": self._limits})
