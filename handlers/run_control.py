@@ -40,7 +40,7 @@ async def claim_invocations(
     context: Context, parameters: ClaimInvocationsParameters, body: ClaimInvocationsRequest
 ) -> Answer:
     """Hands out runs that wait for the calling agent, each with a token."""
-    limits = (*EVENT, *TOKEN, "run.claim_lease", "run.holder_grace")
+    limits = (*EVENT, *TOKEN, "run.claim_lease", "run.holder_grace", "service.gap")
     answer = await context.write("claim_invocations", parameters, body, limits=limits)
     made = _tokens(answer, context.invocations)
     if not made or answer.body is None:

@@ -60,4 +60,4 @@ BEGIN
     RETURN livebox.done('ok', jsonb_build_object('claim_id', v_claim, 'items', v_items), effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.claim_invocations(jsonb, jsonb) IS
-    'Hands an agent its queued runs, and its waiting ones whose holder is gone, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, run.holder_grace, invocation.ttl and event.body_max_bytes.';
+    'Hands an agent its queued runs, and its waiting ones whose holder is gone, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, run.holder_grace, service.gap, invocation.ttl and event.body_max_bytes.';

@@ -6,7 +6,7 @@ DECLARE
     v_now   timestamptz := livebox.clock();
     v_lease interval := make_interval(secs => (p_limits->>'run.claim_lease')::double precision);
     v_grace interval := make_interval(secs => (p_limits->>'run.holder_grace')::double precision);
-    v_since timestamptz := (SELECT s.available_since FROM livebox.service s);
+    v_since timestamptz := livebox.service_since(v_now, p_limits);
 BEGIN
     RETURN QUERY
     SELECT r.id FROM livebox.runs r
@@ -23,4 +23,4 @@ BEGIN
      LIMIT p_most;
 END $$;
 COMMENT ON FUNCTION livebox.claimable_runs(uuid, bigint, jsonb) IS
-    'What an agent can be handed, at most p_most of each: first waiting runs with an answer whose holder is gone, then queued ones, oldest first. Needs the limits run.claim_lease and run.holder_grace.';
+    'What an agent can be handed, at most p_most of each: first waiting runs with an answer whose holder is gone, then queued ones, oldest first. Needs the limits run.claim_lease, run.holder_grace and service.gap.';

@@ -11,7 +11,7 @@ import pytest
 
 from generated.operations import OPERATIONS
 from livebox.world import OWNER
-from tests.fixtures.listings import LISTINGS, ROWS, Listing, pages, rows
+from tests.fixtures.listings import LISTINGS, ROWS, Listing, id_of, moment_of, pages, rows
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import Answered
@@ -41,7 +41,7 @@ def test_every_list_is_here() -> None:
 def test_each_row_once(stage: Stage, listings: Callable[[str], Listing], operation: str, limit: int) -> None:
     ask = listings(operation).ask
     wire = stage.as_(ask.by)
-    whole = [row["id"] for row in ask.at(wire).ok()["items"]]
+    whole = [id_of(row) for row in ask.at(wire).ok()["items"]]
     assert len(set(whole)) == ROWS
     found = pages(wire, ask, limit)
     assert [row for page in found for row in page] == whole
@@ -53,7 +53,7 @@ def test_each_row_once(stage: Stage, listings: Callable[[str], Listing], operati
 def test_what_happens_meanwhile_neither_hides_nor_repeats(stage: Stage, operation: str) -> None:
     listing = LISTINGS[operation](stage)
     wire = stage.as_(listing.ask.by)
-    before = [row["id"] for row in listing.ask.at(wire).ok()["items"]]
+    before = [id_of(row) for row in listing.ask.at(wire).ok()["items"]]
 
     def between(number: int) -> None:
         if number <= ROWS:
@@ -145,10 +145,10 @@ def test_rows_of_one_moment_come_once_each(frozen: Stage) -> None:
         ask = build(frozen).ask
         wire = frozen.as_(ask.by)
         items = ask.at(wire).ok()["items"]
-        moments = {row.get("queued_at") or row.get("created_at") or row.get("at") or row["started_at"] for row in items}
+        moments = {moment_of(row) for row in items}
         assert (len(items), len(moments)) == (ROWS, 1), operation
         for limit in (1, 2, 3, 5):
-            assert rows(wire, ask, limit) == [row["id"] for row in items], operation
+            assert rows(wire, ask, limit) == [id_of(row) for row in items], operation
 
 
 # Cursors

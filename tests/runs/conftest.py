@@ -50,3 +50,12 @@ async def stage(server: Server, world_template: tuple[str, World]) -> AsyncItera
         await database.start()
         yield Stage(database, dsn, world)
         await database.stop()
+
+
+@pytest_asyncio.fixture
+async def other(stage: Stage) -> AsyncIterator[Database]:
+    """The lane of a second process on the same database."""
+    database = Database(stage.dsn)
+    await database.start()
+    yield database
+    await database.stop()

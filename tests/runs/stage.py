@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,6 +21,7 @@ LIMITS: Final = {
     "run.claim_lease": 60,
     "run.holder_grace": 60,
     "run.renew_grace": 60,
+    "service.gap": 30,
     "run.cancel_timeout": 30,
     "run.max_steps_persisted": 20,
     "run.step_detail_max_bytes": 1024,
@@ -29,7 +31,9 @@ LIMITS: Final = {
     "snapshot.messages_max": 1000,
     "snapshot.active_runs_max": 1000,
 }
+TOKEN: Final = ("run_id", "jti", "claim_id", "expires_at")
 STATUS: Final = {"ok": 200, "created": 201, "accepted": 202}
+OPERATION: Final = {"beat_run": "heartbeatRun"}
 WRITTEN: Final = (
     "messages",
     "threads",
@@ -63,12 +67,12 @@ class Work:
     """A run that an agent took: what its token says, and what came with it."""
 
     agent: str
-    invocation: dict[str, str]
+    invocation: dict[str, Any]
     item: dict[str, Any]
 
     @property
     def run_id(self) -> str:
-        return self.invocation["run_id"]
+        return str(self.invocation["run_id"])
 
 
 @dataclass
@@ -124,24 +128,30 @@ class Stage:
         assert outcome.code == "created", outcome
         return str(outcome.body["id"])
 
-    async def claim(self, agent: str, claim_id: str | None = None, limit: int = 1) -> list[Work]:
+    async def claim(
+        self, agent: str, claim_id: str | None = None, limit: int = 1, db: Database | None = None
+    ) -> list[Work]:
         """claimInvocations: what the agent got."""
         outcome = await self.write(
-            "claim_invocations", agent, body={"claim_id": claim_id or str(uuid.uuid4()), "limit": limit}
+            "claim_invocations", agent, db, body={"claim_id": claim_id or str(uuid.uuid4()), "limit": limit}
         )
         assert outcome.code == "ok", outcome
         made = [effect for effect in outcome.effects if effect["kind"] == "invocation"]
         items = outcome.body["items"]
-        return [
-            Work(agent, {key: effect[key] for key in ("run_id", "jti", "claim_id")}, items[effect["position"]])
-            for effect in made
-        ]
+        return [Work(agent, {key: effect[key] for key in TOKEN}, items[effect["position"]]) for effect in made]
 
-    async def control(self, operation: str, work: Work, body: Mapping[str, Any] | None = None, **args: Any) -> Outcome:
+    async def control(
+        self,
+        operation: str,
+        work: Work,
+        body: Mapping[str, Any] | None = None,
+        db: Database | None = None,
+        **args: Any,
+    ) -> Outcome:
         """An operation of run control under the work's token."""
         if body is not None:
             args["body"] = dict(body)
-        return await self.write(operation, work.agent, run_id=work.run_id, invocation=work.invocation, **args)
+        return await self.write(operation, work.agent, db, run_id=work.run_id, invocation=work.invocation, **args)
 
     async def start(self, work: Work, **body: Any) -> Outcome:
         return await self.control("start_run", work, body or None)
@@ -153,8 +163,32 @@ class Stage:
         given = {"kind": "tool", "name": "read", **body}
         return await self.control("record_run_step", work, given, step_id=step_id or str(uuid.uuid4()))
 
-    async def cancel(self, who: str, run: str) -> Outcome:
-        return await self.write("cancel_run", who, run_id=run)
+    async def ask(self, work: Work, prompt: str = "Which week?", **body: Any) -> Outcome:
+        return await self.control("await_run_input", work, {"prompt": prompt, **body})
+
+    async def resume(self, work: Work) -> Outcome:
+        return await self.control("resume_run", work)
+
+    async def ack(self, work: Work, message: str) -> Outcome:
+        return await self.control("ack_followup", work, message_id=message)
+
+    async def beat(self, work: Work, *, cancel_seen: bool = False) -> Outcome:
+        """heartbeatRun, but for the sign of life that the server gathers."""
+        if not cancel_seen:
+            seen = await self.read("heartbeat_run", work.agent, run_id=work.run_id, invocation=work.invocation)
+            if not any(effect.get("first_use") for effect in seen.effects):
+                return seen
+        return await self.control("beat_run", work, {"cancel_seen": True} if cancel_seen else {})
+
+    async def renew(self, work: Work) -> Work:
+        """renewInvocationToken that must pass: the work under its new token."""
+        outcome = await self.control("renew_invocation_token", work)
+        assert outcome.code == "ok", outcome
+        (effect,) = outcome.effects
+        return Work(work.agent, {key: effect[key] for key in TOKEN}, work.item)
+
+    async def cancel(self, who: str, run: str, db: Database | None = None) -> Outcome:
+        return await self.write("cancel_run", who, db, run_id=run)
 
     async def run(self, who: str, run: str) -> Outcome:
         return await self.read("get_run", who, run_id=run)
@@ -177,13 +211,29 @@ class Stage:
         assert (await self.start(work)).code == "ok"
         return message, work
 
+    async def waiting(
+        self, who: str = "alex", channel: str = "Support/General", agent: str = "lotse"
+    ) -> tuple[dict[str, Any], Work]:
+        """A message and the work that it opened, which waits for an answer."""
+        message, work = await self.working(who, channel, agent)
+        assert (await self.ask(work)).code == "ok"
+        return message, work
+
     def wait(self, run: str) -> None:
-        """Brings a running run to waiting_input by the rows' own rules, until an operation does."""
+        """Brings a running run to waiting_input by the rows' own rules alone."""
         self.sql(
             "UPDATE livebox.runs SET state = 'waiting_input', state_changed_at = livebox.clock(), "
             "version = version + 1, version_reserved = version_reserved + 1 WHERE id = %s",
             run,
         )
+
+    def later(self, seconds: float) -> None:
+        """Moves the database's clock on from the true time; the service was there all the while."""
+        self.sql(
+            "CREATE OR REPLACE FUNCTION livebox.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE "
+            f"AS $$ SELECT clock_timestamp() + interval '{seconds} seconds' $$"
+        )
+        self.sql("UPDATE livebox.service SET touched_at = livebox.clock()")
 
     def disable(self, who: str) -> None:
         """Disables a principal by its row alone."""
@@ -203,6 +253,26 @@ class Stage:
     def runs(self, thread: str) -> list[dict[str, Any]]:
         """The runs of a thread, oldest first."""
         return self.sql("SELECT * FROM livebox.runs WHERE thread_id = %s ORDER BY queued_at, id", thread)
+
+    def row(self, run: str) -> dict[str, Any]:
+        """The row of a run."""
+        return self.sql("SELECT * FROM livebox.runs WHERE id = %s", run)[0]
+
+    def image(self, run: str) -> str:
+        """All that is stored of a run, as text: equal only when nothing at all has changed."""
+        (found,) = self.sql(
+            "SELECT jsonb_build_array(to_jsonb(r), (SELECT jsonb_agg(to_jsonb(s) ORDER BY s.ordinal) FROM livebox.run_steps s"
+            " WHERE s.run_id = r.id), (SELECT jsonb_agg(to_jsonb(f) ORDER BY f.position) FROM livebox.run_followups f"
+            " WHERE f.run_id = r.id), (SELECT jsonb_agg(to_jsonb(m) ORDER BY m.thread_seq) FROM livebox.messages m"
+            " WHERE m.thread_id = r.thread_id))::text AS image FROM livebox.runs r WHERE r.id = %s",
+            run,
+        )
+        return str(found["image"])
+
+    def followups(self, run: str) -> list[tuple[str, str]]:
+        """The follow-ups of a run in order: message and state."""
+        rows = self.sql("SELECT * FROM livebox.run_followups WHERE run_id = %s ORDER BY position", run)
+        return [(row["message_id"], row["state"]) for row in rows]
 
     def message(self, message: str) -> dict[str, Any]:
         """The row of a message."""
@@ -242,7 +312,7 @@ def _outcome(operation: str, answer: Answer) -> Outcome:
     """Decodes an answer; a body that breaks the contract fails the test, whichever test it is."""
     body = json.loads(answer.body) if answer.body else None
     if answer.code in STATUS:
-        name = "".join(part.capitalize() if part != operation.split("_")[0] else part for part in operation.split("_"))
+        name = OPERATION.get(operation) or re.sub(r"_(\w)", lambda match: match[1].upper(), operation)
         assert response_errors(name, STATUS[answer.code], _as_sent(operation, body)) == [], operation
     elif body is not None:
         assert set(body) <= {"errors", "current", "detail"}, operation
@@ -255,6 +325,8 @@ def _outcome(operation: str, answer: Answer) -> Outcome:
 
 def _as_sent(operation: str, body: Any) -> Any:
     """A claim gets its tokens outside of the database."""
+    if operation == "renew_invocation_token":
+        return {**body, "token": "x"}
     if operation != "claim_invocations":
         return body
     return {**body, "items": [{**item, "token": "x"} for item in body["items"]]}
