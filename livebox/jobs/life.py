@@ -105,12 +105,11 @@ class Life(Loop):
         return list(dict.fromkeys(done))
 
     def _keep(self, signs: dict[str, Sign]) -> None:
-        """Puts back what was not written, unless a later sign has come meanwhile."""
-        for run_id, sign in signs.items():
-            later = self._signs.get(run_id)
-            if later is None:
-                self._signs[run_id] = sign
-            elif later.moved is None and sign.moved is not None:
-                self._signs[run_id] = Sign(later.heard, sign.moved)
+        """Puts back what was not written, as the older part; a later sign that came meanwhile stands."""
+        later, self._signs = self._signs, signs
+        for run_id, sign in later.items():
+            before = self._signs.pop(run_id, None)
+            moved = before.moved if sign.moved is None and before is not None else sign.moved
+            self._signs[run_id] = Sign(sign.heard, moved)
         for run_id in list(islice(self._signs, max(0, len(self._signs) - MAX_RUNS))):
             del self._signs[run_id]
