@@ -61,6 +61,9 @@ COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is writt
 CREATE INDEX runs_claimable ON livebox.runs (state, agent_id, queued_at, id)
     WHERE state IN ('queued', 'waiting_input');
 COMMENT ON INDEX livebox.runs_claimable IS 'Order in which an agent is handed its work.';
+CREATE INDEX runs_by_claim ON livebox.runs (claim_id)
+    WHERE state IN ('queued', 'running', 'waiting_input') AND claim_id IS NOT NULL;
+COMMENT ON INDEX livebox.runs_by_claim IS 'What a repeated claim is answered with.';
 CREATE INDEX run_followups_pending ON livebox.run_followups (run_id, position) WHERE state = 'pending';
 COMMENT ON INDEX livebox.run_followups_pending IS 'What waits for the agent of a run, in order.';
 CREATE UNIQUE INDEX run_steps_summary ON livebox.run_steps (run_id) WHERE recorded_by IS NULL AND name = 'compacted';

@@ -141,8 +141,18 @@ def test_document_of_very_many_steps_shows_the_latest(counter: Counter) -> None:
 
 
 def test_claim(counter: Counter) -> None:
-    limits = {"run.claim_lease": 60, "invocation.ttl": 900}
+    limits = {"run.claim_lease": 60, "run.holder_grace": 60, "service.gap": 30, "invocation.ttl": 900}
     claim = {"claim_id": str(uuid.uuid4()), "limit": 5}
-    answer, _, scans = counter.read("claim_invocations", counter.rows.agent, body=claim, limits=limits)
+    answer, touched, scans = counter.read("claim_invocations", counter.rows.agent, body=claim, limits=limits)
     assert len(json.loads(answer["body"])["items"]) == 5
     assert scans == 0
+    assert touched["runs"] <= 100  # what may be looked at, and each of the five a few times
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_followups_of_a_run(counter: Counter, after: int) -> None:
+    (run,) = counter.rows.run_sql("SELECT id FROM livebox.runs WHERE finished_at IS NULL LIMIT 1")
+    answer, _, scans = counter.read(
+        "list_run_followups", counter.rows.person, run_id=run["id"], cursor={"position": after}
+    )
+    assert (json.loads(answer["body"]), scans) == ({"items": []}, 0)
