@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.embedded import Server
-from tests.fixtures.database import running
+from tests.fixtures.database import built_template, running
 
 OLDEST = 15
 
@@ -31,3 +31,9 @@ def server(session_folder: Path, request: pytest.FixtureRequest) -> Iterator[Ser
     name = "server" if programs is None else f"server-{programs.parts[-2]}"
     with running(session_folder / name, programs) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def template(server: Server, session_folder: Path) -> str:
+    """As for all tests, but built anew for each of the servers: the shared fixture would keep the first one's."""
+    return built_template(server, session_folder)
