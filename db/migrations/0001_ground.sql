@@ -42,13 +42,15 @@ CREATE FUNCTION livebox.utc(t timestamptz) RETURNS text LANGUAGE sql STABLE PARA
     AS $$ SELECT to_char(t AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 COMMENT ON FUNCTION livebox.utc(timestamptz) IS 'A time as clients see it: RFC 3339 in UTC with microseconds, whatever TimeZone the session has.';
 
-CREATE FUNCTION livebox.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
-    SELECT encode(
+CREATE FUNCTION livebox.new_id() RETURNS uuid LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
+DECLARE
+    us bigint := extract(epoch FROM livebox.clock()) * 1000000;
+BEGIN
+    RETURN encode(
         substring(int8send(us / 1000) FROM 3 FOR 6)
         || substring(int4send((28672 + us % 1000 * 4096 / 1000)::integer) FROM 3 FOR 2)
-        || substring(uuid_send(gen_random_uuid()) FROM 9 FOR 8), 'hex')::uuid
-      FROM (SELECT (extract(epoch FROM livebox.clock()) * 1000000)::bigint AS us) AS now
-$$;
+        || substring(uuid_send(gen_random_uuid()) FROM 9 FOR 8), 'hex')::uuid;
+END $$;
 COMMENT ON FUNCTION livebox.new_id() IS
     'A UUIDv7 (RFC 9562, section 5.7, method 3): milliseconds, twelve bits of the fraction of one, and randomness. Rows made later sort later to the microsecond.';
 
