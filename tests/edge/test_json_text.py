@@ -148,6 +148,14 @@ def test_numbers_that_others_would_round_are_refused(literal: str) -> None:
     assert [found[:2] for found in refused.value.findings] == [("invalid_number", "/a/0")]
 
 
+@pytest.mark.parametrize("text", ['{"a":["x\\u0000"]}', '{"a":["\\ud83c"]}', '{"a":["\\udf78\\ud83c"]}'])
+def test_characters_that_the_database_refuses_are_refused(text: str) -> None:
+    with pytest.raises(JsonRefused) as refused:
+        read(text.encode())
+    assert [found[:2] for found in refused.value.findings] == [("invalid_text", "/a/0")]
+    assert read(b'{"a":["x\\\\u0000"]}') == {"a": ["x\\u0000"]}
+
+
 def test_all_findings_are_told_up_to_a_bound() -> None:
     with pytest.raises(JsonRefused) as refused:
         read(b'{"a":null,"b":"\\u0000","c":1e999,"d":[null]}')
