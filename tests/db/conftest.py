@@ -28,7 +28,8 @@ PROGRAMS = [None, *installed()]
 def server(session_folder: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """The embedded server of this session, or one made from installed programs; never from a running service."""
     programs: Path | None = request.param
-    name = "server" if programs is None else f"server-{programs.parts[-2]}"
+    # Not the folder of the other tests' server: the same process may still use that when this one is stopped.
+    name = "server-db" if programs is None else f"server-{programs.parts[-2]}"
     with running(session_folder / name, programs) as server:
         yield server
 
