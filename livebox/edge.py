@@ -117,12 +117,7 @@ class Edge:
                 response = await self._answered(request, endpoint, envelope)
         if self._check is not None:
             response = self._checked(request, response, envelope)
-        seconds = time.perf_counter() - started
-        self._telemetry.request(name, response.status, seconds)
-        if self._log_requests:
-            _log.info(
-                "request", method=request.method, operation=name, status=response.status, ms=round(seconds * 1000, 2)
-            )
+        self._count(request.method, name, response, time.perf_counter() - started)
         return response
 
     def refused(self, method: str, target: str) -> Reply:
@@ -131,14 +126,28 @@ class Edge:
         envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
         found = self._router.find(path)
         if method and found is not None and method not in found[0]:
-            return not_allowed(envelope, found[0])
-        if method and path.startswith("/") and found is None:
-            return problem(envelope, "not_found")
-        return problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
+            response = not_allowed(envelope, found[0])
+        elif method and path.startswith("/") and found is None:
+            response = problem(envelope, "not_found")
+        else:
+            response = problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
+        self._count(method, OTHER, response, 0.0)
+        return response
 
-    def failed(self, path: str) -> Reply:
+    def failed(self, path: str, error: BaseException | None) -> Reply:
         """The response when the server fails where no request of an operation is."""
-        return problem(Envelope(responses.new_request_id(), Trace.of(None), printable(path)), "internal_error")
+        envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
+        _log.error("connection_failed", request_id=envelope.request_id, exc_info=error)
+        response = problem(envelope, "internal_error")
+        self._count("", OTHER, response, 0.0)
+        return response
+
+    def _count(self, method: str, name: str, response: Reply, seconds: float) -> None:
+        self._telemetry.request(name, response.status, seconds)
+        if self._log_requests:
+            ms = round(seconds * 1000, 2)
+            ids = {"request_id": response.envelope.request_id, "trace_id": response.envelope.trace.trace_id}
+            _log.info("request", method=method, operation=name, status=response.status, ms=ms, **ids)
 
     async def _answered(self, request: Incoming, endpoint: Endpoint, envelope: Envelope) -> Reply:
         try:

@@ -59,7 +59,7 @@ class Reply(web.StreamResponse):
     ) -> None:
         # The constructor of the parent would only build what is not used here.
         self._status = status
-        self._envelope = envelope
+        self.envelope = envelope
         self._media = media
         self.body = body
         self._more = more
@@ -91,7 +91,7 @@ class Reply(web.StreamResponse):
         """Nothing is left to send."""
 
     def _head(self, keep_alive: bool) -> bytes:
-        envelope, media = self._envelope, self._media
+        envelope, media = self.envelope, self._media
         head = (
             f"HTTP/1.1 {self._status} {_REASONS[self._status]}\r\n"
             f"Date: {_date()}\r\n"
