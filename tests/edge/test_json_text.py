@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from livebox.json_text import MAX_DEPTH, MAX_FINDINGS, MAX_INTEGER, MAX_POINTER, JsonRefused, explain, read
+from livebox.json_scan import MAX_DEPTH, MAX_FINDINGS, MAX_INTEGER, MAX_POINTER, explain
+from livebox.json_text import JsonRefused, read
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 NUMBERS = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(
