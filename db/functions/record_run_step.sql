@@ -38,8 +38,8 @@ BEGIN
             coalesce(v_body->'detail', '{}'), (p_caller->>'principal')::uuid, v_hash, v_now,
             CASE WHEN v_status <> 'running' THEN v_now END)
     RETURNING * INTO v_step;
-    PERFORM livebox.count_step(v_run, 1, v_now);
+    PERFORM livebox.compact_steps(livebox.count_step(v_run, 1, v_now), (p_args->'limits'->>'run.max_steps_persisted')::bigint);
     RETURN livebox.done('ok', livebox.run_step_json(v_step));
 END $$;
 COMMENT ON FUNCTION livebox.record_run_step(jsonb, jsonb) IS
-    'Records a step under the id that the agent chose, with the next ordinal. The same again answers with the step as it is now; another body under that id is refused. Needs the limit run.step_detail_max_bytes.';
+    'Records a step under the id that the agent chose, with the next ordinal. The same again answers with the step as it is now; another body under that id is refused. Needs the limits run.step_detail_max_bytes and run.max_steps_persisted.';

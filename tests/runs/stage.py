@@ -19,6 +19,7 @@ LIMITS: Final = {
     "run.followups_max": 3,
     "run.claim_lease": 60,
     "run.step_detail_max_bytes": 1024,
+    "run.max_steps_persisted": 20,
     "invocation.ttl": 900,
     "snapshot.channels_max": 1000,
     "snapshot.threads_max": 1000,

@@ -400,3 +400,41 @@ async def test_end_closes_running_steps(stage: Stage) -> None:
     run = (await stage.finish(work, "failed", reason="runtime_error")).body
     assert run["steps"][done]["status"] == "completed"
     assert (run["steps"][open_]["status"], run["steps"][open_]["finished_at"]) == ("failed", run["finished_at"])
+
+
+async def test_oldest_steps_become_one(stage: Stage) -> None:
+    message, work = await stage.working()
+    parent = str(uuid.uuid4())
+    await stage.step(work, parent, status="completed")
+    still_running, child = str(uuid.uuid4()), str(uuid.uuid4())
+    await stage.step(work, still_running)
+    for number in range(3, 51):
+        await stage.step(work, status="failed" if number % 10 == 0 else "completed")
+        kept = stage.sql("SELECT * FROM livebox.run_steps WHERE run_id = %s ORDER BY ordinal", work.run_id)
+        assert len(kept) <= LIMITS["run.max_steps_persisted"]
+        assert sum(row["stands_for"] or 1 for row in kept) == number
+    await stage.step(work, child, parent_step_id=still_running)
+    run = (await stage.finish(work)).body
+    assert run["step_count"] == 51 == stage.runs(message["thread_id"])[0]["step_count"]
+    steps = sorted(run["steps"].values(), key=lambda step: step["ordinal"])
+    assert (steps[0]["id"], steps[0]["ordinal"]) == (still_running, 2)  # what ran was kept
+    earlier = steps[1]
+    assert (earlier["kind"], earlier["name"], earlier["status"]) == ("status", "earlier_steps", "completed")
+    assert earlier["detail"]["steps"] == 51 - (len(steps) - 1)
+    assert earlier["detail"]["failed"] == sum(number % 10 == 0 for number in range(3, earlier["ordinal"] + 1))
+    assert earlier["title"] == f"{earlier['detail']['steps']} earlier steps"
+    assert steps[-1]["parent_step_id"] == still_running
+
+
+async def test_step_outlives_its_parent(stage: Stage) -> None:
+    _, work = await stage.working()
+    parent, child = str(uuid.uuid4()), str(uuid.uuid4())
+    await stage.step(work, parent)
+    await stage.step(work, child, parent_step_id=parent)
+    await stage.control("update_run_step", work, {"status": "completed"}, step_id=parent)
+    for _ in range(LIMITS["run.max_steps_persisted"]):
+        await stage.step(work, status="completed")
+    steps = (await stage.run("alex", work.run_id)).body["steps"]
+    assert parent not in steps
+    assert "parent_step_id" not in steps[child]
+    assert steps[child]["status"] == "running"
