@@ -6,7 +6,7 @@ DECLARE
     v_gone   record;
 BEGIN
     SELECT * INTO v_before FROM livebox.run_steps s WHERE s.run_id = p_run.id AND s.stands_for IS NOT NULL;
-    IF p_run.step_count - coalesce(v_before.stands_for, 1) + 1 <= p_kept THEN
+    IF (p_run.step_count - coalesce(v_before.stands_for, 1) + 1 > p_kept) IS NOT TRUE THEN
         RETURN;
     END IF;
     WITH oldest AS (
