@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import psycopg2
 
+from tests.bench.machine import session_seconds
 from tests.bench.plan import Plan
 from tests.bench.report import Detail, Findings, Row
 from tests.bench.samples import Rate, Spread
@@ -67,10 +67,11 @@ class Place:
         stage.run(_THREAD, who | size)
         stage.settle()
         self.connection = psycopg2.connect(stage.dsn)
+        self._pid = self.connection.get_backend_pid()
         self.times: dict[str, list[float]] = {}
 
     def sample(self, turn: int) -> None:
-        """Time each operation once; what it wrote is undone."""
+        """Time each operation once, by the CPU time of its session; what it wrote is undone."""
         some = run_id(FIRST + turn * 7919 % self.runs)
         with self.connection.cursor() as cursor:
             message = {"body": "Please look at the folder.", "client_msg_id": str(uuid.uuid4())}
@@ -101,9 +102,9 @@ class Place:
 
     def _time(self, cursor: Any, name: str, call: str, who: str, args: dict[str, Any]) -> None:
         values = (json.dumps({"principal": self._stage.id(who)}), json.dumps(args))
-        begun = time.perf_counter()
+        begun = session_seconds(self._pid)
         cursor.execute(f"SELECT code, body FROM livebox.{call}", values)
-        spent = time.perf_counter() - begun
+        spent = session_seconds(self._pid) - begun
         code, body = cursor.fetchone()
         if code not in ("ok", "created"):
             raise RuntimeError(f"{name} was refused: {code} {body}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -49,6 +50,14 @@ def family_cpu(pid: int) -> float:
     """CPU seconds of a process and its children, those that ended included."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(_times(pid)) + sum(cpu(int(child)) for child in children if Path(f"/proc/{child}").exists())
+
+
+def session_seconds(pid: int) -> float:
+    """CPU seconds of a process to the nanosecond, so that what else runs does not count; the clock where unknown."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return time.perf_counter()
 
 
 def _times(pid: int) -> Sequence[float]:
