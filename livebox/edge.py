@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-import structlog
 from aiohttp import hdrs, web
 from multidict import istr
 
@@ -30,7 +29,7 @@ from livebox.context import Context, Plant
 from livebox.cursors import CursorInvalid
 from livebox.invocations import Invocation, InvocationInvalid
 from livebox.limits import Limit
-from livebox.log import logger
+from livebox.log import about, logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
 from livebox.trace import Trace
@@ -102,7 +101,7 @@ class Edge:
         envelope = Envelope(
             responses.new_request_id(), Trace.of(request.headers.get(responses.TRACEPARENT)), printable(path)
         )
-        structlog.contextvars.bind_contextvars(request_id=envelope.request_id, trace_id=envelope.trace.trace_id)
+        about(envelope.request_id, envelope.trace.trace_id)
         name = OTHER
         found = self._router.find(path)
         if found is None:

@@ -113,30 +113,33 @@ class Reply(web.StreamResponse):
 
 
 class _Clock:
-    """The Date header, made once a second."""
+    """What is made of the time, once for each second or millisecond."""
 
-    __slots__ = ("at", "text")
+    __slots__ = ("date", "millisecond", "prefix", "second")
 
     def __init__(self) -> None:
-        self.at = 0
-        self.text = ""
+        self.second = self.millisecond = 0
+        self.date = self.prefix = ""
 
 
 _clock = _Clock()
 
 
 def _date() -> str:
+    """The Date header."""
     now = int(time.time())
-    if now != _clock.at:
-        _clock.at, _clock.text = now, formatdate(now, usegmt=True)
-    return _clock.text
+    if now != _clock.second:
+        _clock.second, _clock.date = now, formatdate(now, usegmt=True)
+    return _clock.date
 
 
 def new_request_id() -> str:
     """A UUIDv7: sorts by time and names one request in answers and logs. It is no secret."""
-    at = time.time_ns() // 1_000_000
-    noise = random.getrandbits
-    return f"{at >> 16:08x}-{at & 0xFFFF:04x}-7{noise(12):03x}-{0x8000 | noise(14):04x}-{noise(48):012x}"
+    now = time.time_ns() // 1_000_000
+    if now != _clock.millisecond:
+        _clock.millisecond, _clock.prefix = now, f"{now >> 16:08x}-{now & 0xFFFF:04x}-7"
+    noise = f"{random.getrandbits(72):018x}"
+    return f"{_clock.prefix}{noise[:3]}-8{noise[3:6]}-{noise[6:]}"
 
 
 class Refusal(Exception):
