@@ -78,6 +78,7 @@ METHOD = """
   itself, the last rows of the transition run the floor with that lock taken out, which no product could do.
 - A rate counts from when every caller has done a fifth of its work until the first one is done.
 - Over HTTP the load comes from a process of its own, one connection a caller, each sending as soon as it is answered.
+- The HTTP layer counts requests per CPU second of the process that serves them, ours and the bare ones in one loop.
 - Growth is the exponent of time over size, fitted through all sizes: 0 is flat, 1 is linear. Rows are made by
   `generate_series`, one database per size, and the sizes take turns. What counts is the CPU time of the session, of
   writes without their commit.

@@ -48,6 +48,11 @@ def ratios(candidate: Sequence[Rate], floor: Sequence[Rate]) -> Spread:
     return Spread.of([ours.per_second / theirs.per_second for ours, theirs in zip(candidate, floor, strict=True)])
 
 
+def server_ratios(candidate: Sequence[Rate], floor: Sequence[Rate]) -> Spread:
+    """The same by operations per CPU second of the server: the rates of servers that have a core for themselves."""
+    return Spread.of([theirs.server_cpu / ours.server_cpu for ours, theirs in zip(candidate, floor, strict=True)])
+
+
 def median_rate(rates: Sequence[Rate]) -> Rate:
     """The median of each member."""
     members: Any = zip(*rates, strict=True)
