@@ -273,8 +273,9 @@ def not_allowed(envelope: Envelope, methods: Mapping[str, object]) -> Reply:
 
 def printable(path: str) -> str:
     """A raw path as problems show it: ASCII, not too long."""
-    text = path if path.isascii() else quote(path.encode("utf-8", "surrogateescape"), safe="/%:@!$&'()*+,;=~")
-    return text[: responses.MAX_INSTANCE]
+    if path.isascii():
+        return path if len(path) <= responses.MAX_INSTANCE else path[: responses.MAX_INSTANCE]
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/%:@!$&'()*+,;=~")[: responses.MAX_INSTANCE]
 
 
 def is_loopback(address: str | None) -> bool:
