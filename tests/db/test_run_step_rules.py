@@ -75,6 +75,14 @@ def test_parent_is_of_the_same_run(rows: Rows) -> None:
     assert refusal(lambda: step(rows, run, 3, id=own, parent_step_id=own)) == "run_steps_not_its_own_parent"
 
 
+def test_steps_and_followups_speak_of_what_is_there(rows: Rows) -> None:
+    run, nowhere = rows.run("running"), str(uuid.uuid4())
+    assert refusal(lambda: step(rows, nowhere)) == "run_steps_run_id_fkey"
+    assert refusal(lambda: step(rows, run, recorded_by=nowhere)) == "run_steps_recorded_by_fkey"
+    assert refusal(lambda: followup(rows, nowhere)) == "run_followups_run_id_fkey"
+    assert refusal(lambda: followup(rows, run, message_id=nowhere)) == "run_followups_message_id_fkey"
+
+
 def test_one_step_stands_for_the_oldest(rows: Rows) -> None:
     run = rows.run("running")
     step(rows, run, stands_for=2)
