@@ -80,7 +80,7 @@ INSERT INTO livebox.rejection_reasons (code) VALUES
     ('dev_environment_not_ready'), ('run_active_other_agent'), ('followup_limit');
 
 CREATE TABLE livebox.runs (
-    id                        uuid PRIMARY KEY,
+    id                        uuid PRIMARY KEY DEFAULT livebox.new_id(),
     thread_id                 uuid REFERENCES livebox.threads (id),
     agent_id                  uuid NOT NULL REFERENCES livebox.principals (id),
     state                     text NOT NULL
@@ -123,7 +123,7 @@ CREATE TABLE livebox.runs (
     cost_micros               bigint CONSTRAINT runs_cost_range CHECK (cost_micros BETWEEN 0 AND 9007199254740991),
     currency                  text CONSTRAINT runs_currency_code CHECK (currency ~ '^[A-Z]{3}$'),
     cost_is_estimate          boolean,
-    queued_at                 timestamptz NOT NULL,
+    queued_at                 timestamptz NOT NULL DEFAULT livebox.clock(),
     claimed_at                timestamptz,
     claim_id                  uuid,
     holder_seen_at            timestamptz,
@@ -369,13 +369,14 @@ ALTER TABLE livebox.messages
 COMMENT ON CONSTRAINT messages_run ON livebox.messages IS 'The run that an anchor message stands for; checked at commit.';
 CREATE FUNCTION livebox.guard_run_insert() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    NEW.state_changed_at := coalesce(NEW.state_changed_at, NEW.queued_at);
     IF NEW.version <> 1 OR NEW.version_reserved <> 1
        OR NOT (NEW.state = 'queued' OR NEW.state = 'running' AND NEW.trigger_kind = 'registration') THEN
         RAISE EXCEPTION 'a run starts queued at version 1' USING ERRCODE = 'LB100';
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_insert() IS 'LB100: the history of a run begins at its beginning.';
+COMMENT ON FUNCTION livebox.guard_run_insert() IS 'LB100: the history of a run begins at its beginning, and its first state when it was queued.';
 CREATE TRIGGER runs_new BEFORE INSERT ON livebox.runs
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_run_insert();
 COMMENT ON TRIGGER runs_new ON livebox.runs IS 'See guard_run_insert.';
@@ -409,6 +410,7 @@ DECLARE
     late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate'];
     allowed text[];
 BEGIN
+    NEW.version_reserved := greatest(NEW.version_reserved, NEW.version);
     IF (NEW.id, NEW.thread_id, NEW.agent_id, NEW.trigger_kind, NEW.triggering_command_id, NEW.triggering_interaction_id,
         NEW.triggered_by, NEW.billing_mode_expected, NEW.queued_at, NEW.external_id, NEW.intent, NEW.task, NEW.user_dims,
         NEW.mode, NEW.parent_run_id, NEW.parent_span, NEW.registered_at, NEW.registered_by, NEW.agents, NEW.budget,
@@ -444,7 +446,7 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here.';
+COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here. What is reserved is never below the version.';
 CREATE TRIGGER runs_update BEFORE UPDATE ON livebox.runs
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_run_update();
 COMMENT ON TRIGGER runs_update ON livebox.runs IS 'See guard_run_update.';

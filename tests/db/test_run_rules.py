@@ -199,7 +199,6 @@ TRANSITIONS = {
         {"finished_at": Sql("started_at - interval '1 microsecond'")},
         "runs_times_in_order",
     ),
-    "version beyond what is reserved": ("queued", "running", {"version": 9}, "runs_version_within_reserved"),
     "version beyond exact numbers": (
         "queued",
         "running",
@@ -249,6 +248,19 @@ def test_duration_is_computed_and_nobodys_to_set(rows: Rows) -> None:
         rows.run_sql("SELECT duration_ms FROM livebox.runs WHERE id = %s", rows.run("running"))[0]["duration_ms"]
         is None
     )
+
+
+def test_reserved_is_never_below_the_version(rows: Rows) -> None:
+    run = rows.run("running")
+    assert rows.update("runs", run, version=7, model="x")["version_reserved"] == 7
+    rows.run_sql("SET session_replication_role = replica")
+    assert refusal(lambda: rows.update("runs", run, version=8)) == "runs_version_within_reserved"
+
+
+def test_first_state_begins_when_the_run_is_queued(rows: Rows) -> None:
+    run = rows.run(state_changed_at=None)
+    (row,) = rows.run_sql("SELECT state_changed_at = queued_at AS same FROM livebox.runs WHERE id = %s", run)
+    assert row["same"]
 
 
 def test_unknown_state_is_refused_by_the_table_itself(rows: Rows) -> None:
