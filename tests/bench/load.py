@@ -10,6 +10,7 @@ import pickle
 import sys
 import time
 from collections import Counter
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import uvloop
@@ -95,7 +96,7 @@ async def _run(job: Job) -> Outcome:
     statuses: Counter[int] = Counter()
     callers = []
     for requests in job.requests:
-        _, caller = await loop.create_connection(lambda its=requests: _Caller(its, statuses), "127.0.0.1", job.port)
+        _, caller = await loop.create_connection(partial(_Caller, requests, statuses), "127.0.0.1", job.port)
         callers.append(caller)
     for caller in callers:
         caller.send()

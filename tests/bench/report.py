@@ -67,8 +67,9 @@ for one operation; the load generator and pgbench, which share the cores, are no
 METHOD = """
 ## How
 
-- The server is the embedded one with the product's settings, on disk, fsync on. Before each measurement the tables are
-  vacuumed and a checkpoint is made.
+- The database is the embedded one with the product's settings, fsync on, in the folder for temporary files. Before each
+  measurement the tables are vacuumed and a checkpoint is made. pgbench comes with it, and sends the same statements in
+  the same protocol as our driver.
 - *Transition* is `start_run`, queued to running: the rights, the row under its guards, the trigger state of the
   message, two events. Each needs a queued run that nobody started; they are made beforehand, every one in a thread of
   its own. pgbench calls `livebox.perform`, which is what the lane does for each operation of a batch: caller, rights,
