@@ -14,10 +14,10 @@ BEGIN
         RETURN ROW(NULL, livebox.refused('invalid_token'))::livebox.run_hold;
     END IF;
     IF (p_args->'invocation'->>'jti')::uuid IS DISTINCT FROM v_run.invocation_jti THEN
-        RETURN ROW(v_run, livebox.run_conflict('invocation_superseded', v_run))::livebox.run_hold;
+        RETURN ROW(v_run, livebox.run_conflict('invocation_superseded', v_run, livebox.caller_id(p_caller)))::livebox.run_hold;
     END IF;
     IF v_run.finished_at IS NOT NULL THEN
-        RETURN ROW(v_run, livebox.run_conflict('run_ended', v_run))::livebox.run_hold;
+        RETURN ROW(v_run, livebox.run_conflict('run_ended', v_run, livebox.caller_id(p_caller)))::livebox.run_hold;
     END IF;
     RETURN ROW(v_run, NULL)::livebox.run_hold;
 END $$;
