@@ -61,7 +61,7 @@ class Stage:
     def __init__(self, server: Server, name: str) -> None:
         self.server = server
         self.dsn = server.dsn(name)
-        self._name = name
+        self.name = name
         self.world = World()
         self._next = FIRST
 
@@ -76,7 +76,7 @@ class Stage:
         """A database like this one under another name; nobody may be connected to this one."""
         with closing(psycopg2.connect(self.server.dsn("postgres"))) as connection, connection.cursor() as cursor:
             connection.autocommit = True
-            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._name}"')
+            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self.name}"')
         copied = Stage(self.server, name)
         copied.world, copied._next = self.world, self._next
         return copied
