@@ -41,8 +41,8 @@ types: $(VENV)/.dev ## check types, strictly
 imports: $(VENV)/.dev ## check that imports go one way
 	$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp on this machine
-	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp into docs/performance.md (QUICK=1: in a minute, to the screen)
+	$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 clean: ## remove what was built and measured here; data folders stay
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache

@@ -39,7 +39,7 @@ class Bodies:
         if not request.body_exists:
             return _absent(operation)
         headers = request.headers
-        if hdrs.CONTENT_ENCODING in headers and headers[hdrs.CONTENT_ENCODING].strip().lower() != "identity":
+        if headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower() != "identity":
             raise Refusal(
                 "unsupported_media_type",
                 detail="Compressed bodies are not taken.",
@@ -67,18 +67,20 @@ class Bodies:
         return []
 
     async def _bytes(self, request: web.BaseRequest) -> bytes:
-        length = request.headers.get(hdrs.CONTENT_LENGTH)
-        if length is not None and int(length) > self._max_bytes:
-            raise Refusal("body_too_large", detail=f"The limit is {self._max_bytes} bytes.")
         content = request.content
         if content.is_eof():
             # Everything is here already, which is the rule for small bodies.
             raw = content.read_nowait()
         else:
+            if int(request.headers.get(hdrs.CONTENT_LENGTH, 0)) > self._max_bytes:
+                raise self._too_large()
             raw = await self._arriving(request)
         if len(raw) > self._max_bytes:
-            raise Refusal("body_too_large", detail=f"The limit is {self._max_bytes} bytes.")
+            raise self._too_large()
         return raw
+
+    def _too_large(self) -> Refusal:
+        return Refusal("body_too_large", detail=f"The limit is {self._max_bytes} bytes.")
 
     async def _arriving(self, request: web.BaseRequest) -> bytes:
         raw = bytearray()

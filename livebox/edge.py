@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-import structlog
 from aiohttp import hdrs, web
 from multidict import istr
 
@@ -30,7 +29,7 @@ from livebox.context import Context, Plant
 from livebox.cursors import CursorInvalid
 from livebox.invocations import Invocation, InvocationInvalid
 from livebox.limits import Limit
-from livebox.log import logger
+from livebox.log import about, logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
 from livebox.trace import Trace
@@ -102,7 +101,7 @@ class Edge:
         envelope = Envelope(
             responses.new_request_id(), Trace.of(request.headers.get(responses.TRACEPARENT)), printable(path)
         )
-        structlog.contextvars.bind_contextvars(request_id=envelope.request_id, trace_id=envelope.trace.trace_id)
+        about(envelope.request_id, envelope.trace.trace_id)
         name = OTHER
         found = self._router.find(path)
         if found is None:
@@ -117,12 +116,7 @@ class Edge:
                 response = await self._answered(request, endpoint, envelope)
         if self._check is not None:
             response = self._checked(request, response, envelope)
-        seconds = time.perf_counter() - started
-        self._telemetry.request(name, response.status, seconds)
-        if self._log_requests:
-            _log.info(
-                "request", method=request.method, operation=name, status=response.status, ms=round(seconds * 1000, 2)
-            )
+        self._count(request.method, name, response, time.perf_counter() - started)
         return response
 
     def refused(self, method: str, target: str) -> Reply:
@@ -131,14 +125,28 @@ class Edge:
         envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
         found = self._router.find(path)
         if method and found is not None and method not in found[0]:
-            return not_allowed(envelope, found[0])
-        if method and path.startswith("/") and found is None:
-            return problem(envelope, "not_found")
-        return problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
+            response = not_allowed(envelope, found[0])
+        elif method and path.startswith("/") and found is None:
+            response = problem(envelope, "not_found")
+        else:
+            response = problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
+        self._count(method, OTHER, response, 0.0)
+        return response
 
-    def failed(self, path: str) -> Reply:
+    def failed(self, path: str, error: BaseException | None) -> Reply:
         """The response when the server fails where no request of an operation is."""
-        return problem(Envelope(responses.new_request_id(), Trace.of(None), printable(path)), "internal_error")
+        envelope = Envelope(responses.new_request_id(), Trace.of(None), printable(path))
+        _log.error("connection_failed", request_id=envelope.request_id, exc_info=error)
+        response = problem(envelope, "internal_error")
+        self._count("", OTHER, response, 0.0)
+        return response
+
+    def _count(self, method: str, name: str, response: Reply, seconds: float) -> None:
+        self._telemetry.request(name, response.status, seconds)
+        if self._log_requests:
+            ms = round(seconds * 1000, 2)
+            ids = {"request_id": response.envelope.request_id, "trace_id": response.envelope.trace.trace_id}
+            _log.info("request", method=method, operation=name, status=response.status, ms=ms, **ids)
 
     async def _answered(self, request: Incoming, endpoint: Endpoint, envelope: Envelope) -> Reply:
         try:
@@ -260,8 +268,9 @@ def not_allowed(envelope: Envelope, methods: Mapping[str, object]) -> Reply:
 
 def printable(path: str) -> str:
     """A raw path as problems show it: ASCII, not too long."""
-    text = path if path.isascii() else quote(path.encode("utf-8", "surrogateescape"), safe="/%:@!$&'()*+,;=~")
-    return text[: responses.MAX_INSTANCE]
+    if path.isascii():
+        return path if len(path) <= responses.MAX_INSTANCE else path[: responses.MAX_INSTANCE]
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/%:@!$&'()*+,;=~")[: responses.MAX_INSTANCE]
 
 
 def is_loopback(address: str | None) -> bool:

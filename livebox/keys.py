@@ -227,6 +227,7 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     ),
     Key("run.followups_max", "count", 20, "Most follow-ups that wait on one run", 1, 1000),
     Key("run.step_detail_max_bytes", "bytes", 16 * 1024, "Largest detail of a step", 256, 1024**2),
+    Key("run.max_steps_persisted", "count", 2000, "Steps kept per run before the oldest are compacted", 10, 10**6),
     # the log
     Key("event.body_max_bytes", "bytes", 4096, "Message text in an event's payload; longer is truncated", 64, 1024**2),
     Key("events.retention", "s", 30 * DAY, "How long events are kept; older cursors have expired", 60, MAXIMUM_SECONDS),

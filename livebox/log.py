@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, Final, TextIO
 
 import structlog
@@ -28,6 +29,14 @@ _FACT_NAME = re.compile(r"[a-z][a-z_.]{0,63}", re.ASCII)
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+_REQUEST: Final[ContextVar[tuple[str, str] | None]] = ContextVar("request", default=None)
+
+
+def about(request_id: str, trace_id: str) -> None:
+    """Say which request all lines of this task are about from now on. Called for each request, so it is cheap."""
+    _REQUEST.set((request_id, trace_id))
+
+
 def configure(level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Set up logging for this process: `level` and `form` as the keys `log.level` and `log.format` declare them.
 
@@ -37,6 +46,7 @@ def configure(level: str = "info", form: str = "auto", stream: TextIO | None = N
     people = form == "console" or (form == "auto" and out.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        _about,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.StackInfoRenderer(),
@@ -77,6 +87,14 @@ def fact(effect: Mapping[str, Any]) -> None:
     details = {"reason": reason} if _FACT_NAME.fullmatch(reason) else {}
     level = _LEVELS.get(str(effect.get("level")), logging.ERROR)
     logger("database").log(level, event if _FACT_NAME.fullmatch(event) else "unnamed_fact", **details)
+
+
+def _about(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    found = _REQUEST.get()
+    if found is not None:
+        line.setdefault("request_id", found[0])
+        line.setdefault("trace_id", found[1])
+    return line
 
 
 def _masked(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -59,7 +59,7 @@ class Reply(web.StreamResponse):
     ) -> None:
         # The constructor of the parent would only build what is not used here.
         self._status = status
-        self._envelope = envelope
+        self.envelope = envelope
         self._media = media
         self.body = body
         self._more = more
@@ -91,7 +91,7 @@ class Reply(web.StreamResponse):
         """Nothing is left to send."""
 
     def _head(self, keep_alive: bool) -> bytes:
-        envelope, media = self._envelope, self._media
+        envelope, media = self.envelope, self._media
         head = (
             f"HTTP/1.1 {self._status} {_REASONS[self._status]}\r\n"
             f"Date: {_date()}\r\n"
@@ -113,30 +113,33 @@ class Reply(web.StreamResponse):
 
 
 class _Clock:
-    """The Date header, made once a second."""
+    """What is made of the time, once for each second or millisecond."""
 
-    __slots__ = ("at", "text")
+    __slots__ = ("date", "millisecond", "prefix", "second")
 
     def __init__(self) -> None:
-        self.at = 0
-        self.text = ""
+        self.second = self.millisecond = 0
+        self.date = self.prefix = ""
 
 
 _clock = _Clock()
 
 
 def _date() -> str:
+    """The Date header."""
     now = int(time.time())
-    if now != _clock.at:
-        _clock.at, _clock.text = now, formatdate(now, usegmt=True)
-    return _clock.text
+    if now != _clock.second:
+        _clock.second, _clock.date = now, formatdate(now, usegmt=True)
+    return _clock.date
 
 
 def new_request_id() -> str:
     """A UUIDv7: sorts by time and names one request in answers and logs. It is no secret."""
-    at = time.time_ns() // 1_000_000
-    noise = random.getrandbits
-    return f"{at >> 16:08x}-{at & 0xFFFF:04x}-7{noise(12):03x}-{0x8000 | noise(14):04x}-{noise(48):012x}"
+    now = time.time_ns() // 1_000_000
+    if now != _clock.millisecond:
+        _clock.millisecond, _clock.prefix = now, f"{now >> 16:08x}-{now & 0xFFFF:04x}-7"
+    noise = f"{random.getrandbits(72):018x}"
+    return f"{_clock.prefix}{noise[:3]}-8{noise[3:6]}-{noise[6:]}"
 
 
 class Refusal(Exception):

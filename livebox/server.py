@@ -14,7 +14,6 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from livebox.edge import Edge, Incoming
-from livebox.log import logger
 
 MAX_LINE: Final = 8190
 """Bytes of the longest request line and of the longest header."""
@@ -26,8 +25,6 @@ LINGER: Final = 2.0
 
 # The parser's message about a method it does not know quotes the request line.
 _QUOTED_LINE: Final = re.compile(r"b['\"]([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) (\S{1,2000}) HTTP/1\.[01]")
-
-_log = logger("server")
 
 
 class Connection(RequestHandler):
@@ -51,8 +48,7 @@ class Connection(RequestHandler):
             quoted = _QUOTED_LINE.search(message or "") if isinstance(exc, BadHttpMethod) else None
             response = manager.edge.refused(quoted[1], quoted[2]) if quoted else manager.edge.refused("", "")
         else:
-            _log.error("connection_failed", exc_info=exc)
-            response = manager.edge.failed(request.rel_url.raw_path)
+            response = manager.edge.failed(request.rel_url.raw_path, exc)
         response.force_close()
         return response
 

@@ -18,13 +18,13 @@ BEGIN
     ELSIF v_row.state = 'delivered' THEN
         RETURN livebox.done('ok', livebox.run_followup_json(v_row, true));
     ELSIF v_row.state <> 'pending' THEN
-        RETURN livebox.run_conflict('followup_closed', v_run);
+        RETURN livebox.run_conflict('followup_closed', v_run, livebox.caller_id(p_caller));
     END IF;
     SELECT * INTO STRICT v_message FROM livebox.messages m WHERE m.id = v_row.message_id;
     v_denial := livebox.delivery_denial(v_message.author_id, v_run.agent_id, v_run.thread_id);
     IF v_denial IS NOT NULL THEN
         v_run := livebox.return_followup(v_run, v_message, v_denial, NULL, p_args->'limits');
-        RETURN livebox.run_conflict('followup_closed', v_run);
+        RETURN livebox.run_conflict('followup_closed', v_run, livebox.caller_id(p_caller));
     END IF;
     v_run := livebox.set_followup(v_run, v_row.message_id, 'delivered');
     PERFORM livebox.set_trigger_state(v_row.message_id, 'followup_delivered', NULL, v_me, p_args->'limits');

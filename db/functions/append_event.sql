@@ -10,14 +10,16 @@ DECLARE
     v_seq        bigint;
 BEGIN
     PERFORM livebox.lock_log();
-    IF v_thread IS NOT NULL THEN
-        v_thread_seq := coalesce(v_thread_seq, livebox.next_thread_seq(v_thread));
-        SELECT t.channel_id, c.space_id INTO v_channel, v_space
-          FROM livebox.threads t JOIN livebox.channels c ON c.id = t.channel_id WHERE t.id = v_thread;
-    ELSIF v_channel IS NOT NULL THEN
+    IF v_thread IS NOT NULL AND v_thread_seq IS NULL THEN
+        UPDATE livebox.threads t SET last_thread_seq = t.last_thread_seq + 1 WHERE t.id = v_thread
+        RETURNING t.last_thread_seq, t.channel_id INTO v_thread_seq, v_channel;
+    ELSIF v_thread IS NOT NULL THEN
+        SELECT t.channel_id INTO v_channel FROM livebox.threads t WHERE t.id = v_thread;
+    END IF;
+    IF v_channel IS NOT NULL THEN
         SELECT c.id, c.space_id INTO v_channel, v_space FROM livebox.channels c WHERE c.id = v_channel;
     END IF;
-    IF (p_scope ? 'thread_id' OR p_scope ? 'channel_id') AND v_channel IS NULL THEN
+    IF v_channel IS NULL AND (v_thread IS NOT NULL OR p_scope ? 'channel_id') THEN
         RAISE EXCEPTION 'the scope of % is not there', p_type USING ERRCODE = 'LB006';
     END IF;
     INSERT INTO livebox.events (type, actor_id, space_id, channel_id, thread_id, thread_seq, resource_kind, resource_id,

@@ -15,12 +15,12 @@ BEGIN
     ELSIF (v_hold.refusal).code IS NOT NULL THEN
         RETURN v_hold.refusal;
     ELSIF v_run.state <> 'running' THEN
-        RETURN livebox.run_conflict('invalid_state_transition', v_run);
+        RETURN livebox.run_conflict('invalid_state_transition', v_run, livebox.caller_id(p_caller));
     ELSIF v_run.cancel_requested_at IS NOT NULL THEN
         v_change := livebox.transition_run(v_run, 'cancelled', 'user_cancelled', 'adapter', v_me,
             v_facts || '{"cancel_outcome": "while_waiting"}', p_args->'limits');
     ELSIF EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = v_run.id AND f.state = 'pending') THEN
-        RETURN livebox.run_conflict('followups_pending', v_run);
+        RETURN livebox.run_conflict('followups_pending', v_run, livebox.caller_id(p_caller));
     ELSE
         v_change := livebox.transition_run(v_run, 'waiting_input', NULL, 'adapter', v_me,
             v_facts || jsonb_build_object('question', v_body || jsonb_build_object(

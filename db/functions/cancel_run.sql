@@ -13,7 +13,7 @@ BEGIN
     IF v_run.state = 'cancelled' THEN
         RETURN livebox.done('ok', livebox.run_json(v_run), v_run.version);
     ELSIF v_run.finished_at IS NOT NULL THEN
-        RETURN livebox.run_conflict('run_ended', v_run);
+        RETURN livebox.run_conflict('run_ended', v_run, livebox.caller_id(p_caller));
     ELSIF v_run.state = 'running' THEN
         IF v_run.cancel_requested_at IS NULL THEN
             v_run := livebox.ask_cancel(v_run, v_me, p_args->'limits');

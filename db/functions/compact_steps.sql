@@ -10,8 +10,8 @@ DECLARE
     v_found   boolean := false;
 BEGIN
     SELECT * INTO v_summary
-      FROM livebox.run_steps s WHERE s.run_id = p_run.id AND s.recorded_by IS NULL AND s.name = 'compacted';
-    IF p_run.step_count - coalesce((v_summary.detail->>'steps')::bigint - 1, 0) <= v_most OR v_most IS NULL THEN
+      FROM livebox.run_steps s WHERE s.run_id = p_run.id AND s.stands_for IS NOT NULL;
+    IF p_run.step_count - coalesce(v_summary.stands_for - 1, 0) <= v_most OR v_most IS NULL THEN
         RETURN;
     END IF;
     IF v_summary.id IS NULL THEN
@@ -51,10 +51,10 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM livebox.run_steps s WHERE s.run_id = p_run.id AND s.id = v_summary.id;
-    INSERT INTO livebox.run_steps (run_id, id, ordinal, kind, name, title, status, detail, started_at, finished_at)
-    VALUES (p_run.id, v_summary.id, v_summary.ordinal, 'status', 'compacted',
+    INSERT INTO livebox.run_steps (run_id, id, ordinal, kind, name, title, status, detail, stands_for, started_at, finished_at)
+    VALUES (p_run.id, v_summary.id, v_summary.ordinal, 'status', 'earlier_steps',
             format('%s earlier steps', v_summary.detail->>'steps'), 'completed', v_summary.detail,
-            v_summary.started_at, v_summary.finished_at);
+            (v_summary.detail->>'steps')::bigint, v_summary.started_at, v_summary.finished_at);
 END $$;
 COMMENT ON FUNCTION livebox.compact_steps(livebox.runs, jsonb) IS
     'Puts the oldest finished steps of an active run into its one summary step as far as there are more than run.max_steps_persisted; the count of the run stays that of all that were recorded. Without that limit nothing is compacted.';

@@ -19,7 +19,7 @@ BEGIN
         RETURN v_end.refusal;
     END IF;
     IF NOT EXISTS (SELECT FROM livebox.run_transitions t WHERE t.from_state = v_run.state AND t.to_state = v_end.state) THEN
-        RETURN livebox.run_conflict('invalid_state_transition', v_run);
+        RETURN livebox.run_conflict('invalid_state_transition', v_run, livebox.caller_id(p_caller));
     END IF;
     IF v_end.original IS NOT NULL THEN
         v_run := livebox.keep_reason(v_run, v_end.original, (p_args->'limits'->>'run.step_detail_max_bytes')::bigint);

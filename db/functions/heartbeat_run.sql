@@ -18,7 +18,7 @@ BEGIN
     IF v_denial IN ('invalid_token', 'token_expired') THEN
         RETURN livebox.refused(v_denial);
     ELSIF v_denial IS NOT NULL THEN
-        RETURN livebox.run_conflict(v_denial, v_run);
+        RETURN livebox.run_conflict(v_denial, v_run, livebox.caller_id(p_caller));
     END IF;
     RETURN livebox.done('ok', livebox.heartbeat_json(v_run, p_args), effects => CASE
         WHEN v_run.renewed_from_jti IS NOT NULL AND (p_args->'invocation'->>'jti')::uuid = v_run.invocation_jti

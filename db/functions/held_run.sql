@@ -15,7 +15,7 @@ BEGIN
     IF v_denial IN ('invalid_token', 'token_expired') THEN
         RETURN ROW(NULL, livebox.refused(v_denial))::livebox.run_hold;
     ELSIF v_denial IS NOT NULL THEN
-        RETURN ROW(v_run, livebox.run_conflict(v_denial, v_run))::livebox.run_hold;
+        RETURN ROW(v_run, livebox.run_conflict(v_denial, v_run, livebox.caller_id(p_caller)))::livebox.run_hold;
     END IF;
     v_now := livebox.run_now(v_run);
     v_run.holder_seen_at := greatest(v_run.holder_seen_at, v_now);

@@ -1,7 +1,8 @@
--- One expression, so that lists inline it.
+-- plpgsql, so that its plan is kept: an SQL function would be read and planned anew in every list that asks for it.
 CREATE OR REPLACE FUNCTION livebox.message_document(p_message livebox.messages, p_channel uuid, p_body_bytes bigint)
-RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT jsonb_strip_nulls(jsonb_build_object(
+RETURNS jsonb LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+    RETURN jsonb_strip_nulls(jsonb_build_object(
         'id', p_message.id,
         'thread_id', p_message.thread_id,
         'channel_id', p_channel,
@@ -23,7 +24,7 @@ RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
         'thread_seq', p_message.thread_seq,
         'created_at', livebox.utc(p_message.created_at),
         'edited_at', livebox.utc(p_message.edited_at),
-        'deleted_at', livebox.utc(p_message.deleted_at)))
-$$;
+        'deleted_at', livebox.utc(p_message.deleted_at)));
+END $$;
 COMMENT ON FUNCTION livebox.message_document(livebox.messages, uuid, bigint) IS
     'A message as clients see it, in the channel its thread is in now; a body longer than p_body_bytes is cut (NULL: never).';

@@ -17,12 +17,12 @@ BEGIN
     SELECT * INTO v_step FROM livebox.run_steps s WHERE s.run_id = v_run.id AND s.id = v_id;
     IF FOUND THEN
         IF v_step.request_hash IS DISTINCT FROM v_hash THEN
-            RETURN livebox.run_conflict('step_id_reused', v_run);
+            RETURN livebox.run_conflict('step_id_reused', v_run, livebox.caller_id(p_caller));
         END IF;
         RETURN livebox.done('ok', livebox.run_step_json(v_step));
     END IF;
     IF v_run.state = 'queued' THEN
-        RETURN livebox.run_conflict('invalid_state_transition', v_run);
+        RETURN livebox.run_conflict('invalid_state_transition', v_run, livebox.caller_id(p_caller));
     END IF;
     IF v_parent IS NOT NULL AND NOT EXISTS (
         SELECT FROM livebox.run_steps s

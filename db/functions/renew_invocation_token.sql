@@ -17,7 +17,7 @@ BEGIN
     IF v_denial IN ('invalid_token', 'token_expired') THEN
         RETURN livebox.refused(v_denial);
     ELSIF v_denial IS NOT NULL THEN
-        RETURN livebox.run_conflict(v_denial, v_run);
+        RETURN livebox.run_conflict(v_denial, v_run, livebox.caller_id(p_caller));
     END IF;
     v_now := livebox.run_now(v_run);
     UPDATE livebox.runs r

@@ -11,7 +11,7 @@ BEGIN
     ELSIF v_run.state = 'running' AND v_run.resume_hash = v_hash THEN
         RETURN livebox.run_answer(v_run.id);
     ELSIF v_run.state <> 'waiting_input' THEN
-        RETURN livebox.run_conflict('invalid_state_transition', v_run);
+        RETURN livebox.run_conflict('invalid_state_transition', v_run, livebox.caller_id(p_caller));
     END IF;
     v_change := livebox.transition_run(v_run, 'running', NULL, 'adapter', (p_caller->>'principal')::uuid,
         jsonb_build_object('resume_hash', v_hash), p_args->'limits');

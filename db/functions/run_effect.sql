@@ -1,5 +1,6 @@
-CREATE OR REPLACE FUNCTION livebox.run_effect(p_old livebox.runs, p_new livebox.runs) RETURNS jsonb LANGUAGE sql STABLE AS $$
-    SELECT jsonb_strip_nulls(jsonb_build_object(
+CREATE OR REPLACE FUNCTION livebox.run_effect(p_old livebox.runs, p_new livebox.runs) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN jsonb_strip_nulls(jsonb_build_object(
         'kind', 'run.transition',
         'from', p_old.state,
         'to', p_new.state,
@@ -8,7 +9,7 @@ CREATE OR REPLACE FUNCTION livebox.run_effect(p_old livebox.runs, p_new livebox.
         'billing_mode', coalesce(p_new.billing_mode_used, p_new.billing_mode_expected),
         'queued_s', CASE WHEN p_old.state = 'queued'
                          THEN extract(epoch FROM p_new.state_changed_at - p_new.queued_at) END,
-        'duration_s', extract(epoch FROM p_new.finished_at - p_new.started_at)))
-$$;
+        'duration_s', extract(epoch FROM p_new.finished_at - p_new.started_at)));
+END $$;
 COMMENT ON FUNCTION livebox.run_effect(livebox.runs, livebox.runs) IS
     'A transition as a fact for metrics: seconds in the queue when it left it, seconds of work when a started run ended. No ids.';

@@ -1,6 +1,7 @@
 -- Server-owned members win over a member of the same name in the document: there is no second copy of anything.
-CREATE OR REPLACE FUNCTION livebox.run_json(p_run livebox.runs) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT p_run.document || jsonb_strip_nulls(jsonb_build_object(
+CREATE OR REPLACE FUNCTION livebox.run_json(p_run livebox.runs) RETURNS jsonb LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+    RETURN p_run.document || jsonb_strip_nulls(jsonb_build_object(
         'schema', 'run_document.v1',
         'id', p_run.id,
         'thread_id', p_run.thread_id,
@@ -36,6 +37,6 @@ CREATE OR REPLACE FUNCTION livebox.run_json(p_run livebox.runs) RETURNS jsonb LA
                                  'message_id', latest.message_id, 'position', latest.position,
                                  'state', latest.state, 'at', livebox.utc(latest.at)))
                         FROM (SELECT f.* FROM livebox.run_followups f
-                               WHERE f.run_id = p_run.id ORDER BY f.position DESC LIMIT 1000) AS latest)))
-$$;
+                               WHERE f.run_id = p_run.id ORDER BY f.position DESC LIMIT 1000) AS latest)));
+END $$;
 COMMENT ON FUNCTION livebox.run_json(livebox.runs) IS 'The run document: what the server owns and what the agent patches, side by side; of very many steps and follow-ups the latest thousand.';

@@ -12,8 +12,8 @@ BEGIN
     END IF;
     IF v_run.state <> 'queued' THEN
         RETURN CASE
-            WHEN v_run.started_claim_id IS DISTINCT FROM v_claim THEN livebox.run_conflict('already_started', v_run)
-            WHEN v_run.start_hash <> livebox.body_hash(v_body) THEN livebox.run_conflict('invalid_state_transition', v_run)
+            WHEN v_run.started_claim_id IS DISTINCT FROM v_claim THEN livebox.run_conflict('already_started', v_run, livebox.caller_id(p_caller))
+            WHEN v_run.start_hash <> livebox.body_hash(v_body) THEN livebox.run_conflict('invalid_state_transition', v_run, livebox.caller_id(p_caller))
             ELSE livebox.run_answer(v_run.id)
         END;
     END IF;

@@ -9,6 +9,7 @@ DECLARE
     v_now     timestamptz := livebox.run_now(p_run);
     v_run     livebox.runs := jsonb_populate_record(p_run, p_facts);
     v_trigger text := livebox.trigger_state_of(p_state);
+    v_shown   uuid := livebox.shown_trigger(p_run);
     v_effects jsonb;
 BEGIN
     IF p_reason IS NOT NULL AND NOT EXISTS (
@@ -66,8 +67,8 @@ BEGIN
     v_effects := jsonb_build_array(livebox.run_effect(p_run, v_run));
 
     PERFORM livebox.run_event('run.state_changed', v_run, p_actor, jsonb_strip_nulls(jsonb_build_object(
-        'triggering_message_id', livebox.shown_trigger(v_run),
-        'trigger_state', CASE WHEN livebox.shown_trigger(v_run) IS NOT NULL THEN v_trigger END)));
+        'triggering_message_id', v_shown,
+        'trigger_state', CASE WHEN v_shown IS NOT NULL THEN v_trigger END)));
     IF v_trigger IS NOT NULL THEN
         PERFORM livebox.set_trigger_state(v_run.triggering_message_id, v_trigger, p_reason, p_actor, p_limits);
     END IF;

@@ -22,7 +22,7 @@ BEGIN
         RETURN livebox.done('ok', livebox.run_step_json(v_step));
     END IF;
     IF v_step.finished_at IS NOT NULL THEN
-        RETURN livebox.run_conflict('step_finished', v_run);
+        RETURN livebox.run_conflict('step_finished', v_run, livebox.caller_id(p_caller));
     END IF;
     v_now := greatest(livebox.run_now(v_run), v_step.started_at);
     UPDATE livebox.run_steps s

@@ -17,6 +17,9 @@ CREATE TABLE livebox.sqlstates (
 );
 COMMENT ON TABLE livebox.sqlstates IS
     'Every SQLSTATE that a guard of this schema raises, and the problem code a client sees when one reaches it. LB0xx ground, LB1xx runs.';
+COMMENT ON COLUMN livebox.sqlstates.sqlstate IS 'The five characters that a guard raises.';
+COMMENT ON COLUMN livebox.sqlstates.name IS 'What the guard is called.';
+COMMENT ON COLUMN livebox.sqlstates.meaning IS 'What was tried.';
 COMMENT ON COLUMN livebox.sqlstates.problem IS 'Problem code of the contract.';
 
 INSERT INTO livebox.sqlstates (sqlstate, name, problem, meaning) VALUES
@@ -42,13 +45,15 @@ CREATE FUNCTION livebox.utc(t timestamptz) RETURNS text LANGUAGE sql STABLE PARA
     AS $$ SELECT to_char(t AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 COMMENT ON FUNCTION livebox.utc(timestamptz) IS 'A time as clients see it: RFC 3339 in UTC with microseconds, whatever TimeZone the session has.';
 
-CREATE FUNCTION livebox.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
-    SELECT encode(
+CREATE FUNCTION livebox.new_id() RETURNS uuid LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
+DECLARE
+    us bigint := extract(epoch FROM livebox.clock()) * 1000000;
+BEGIN
+    RETURN encode(
         substring(int8send(us / 1000) FROM 3 FOR 6)
         || substring(int4send((28672 + us % 1000 * 4096 / 1000)::integer) FROM 3 FOR 2)
-        || substring(uuid_send(gen_random_uuid()) FROM 9 FOR 8), 'hex')::uuid
-      FROM (SELECT (extract(epoch FROM livebox.clock()) * 1000000)::bigint AS us) AS now
-$$;
+        || substring(uuid_send(gen_random_uuid()) FROM 9 FOR 8), 'hex')::uuid;
+END $$;
 COMMENT ON FUNCTION livebox.new_id() IS
     'A UUIDv7 (RFC 9562, section 5.7, method 3): milliseconds, twelve bits of the fraction of one, and randomness. Rows made later sort later to the microsecond.';
 
@@ -117,6 +122,15 @@ CREATE TABLE livebox.principals (
         AND (kind = 'agent' OR credential_holder_id IS NULL))
 );
 COMMENT ON TABLE livebox.principals IS 'Who acts: people, agents and services. Never removed; disabling ends their tokens and rights.';
+COMMENT ON COLUMN livebox.principals.id IS 'UUIDv7.';
+COMMENT ON COLUMN livebox.principals.kind IS 'person, agent or service; for ever.';
+COMMENT ON COLUMN livebox.principals.handle IS 'The name it is mentioned by.';
+COMMENT ON COLUMN livebox.principals.display_name IS 'The name people read.';
+COMMENT ON COLUMN livebox.principals.status IS 'A disabled principal has no rights and no valid tokens.';
+COMMENT ON COLUMN livebox.principals.credential_holder_id IS 'Agents only: the person whose credential it works with.';
+COMMENT ON COLUMN livebox.principals.version IS 'Rises with each change.';
+COMMENT ON COLUMN livebox.principals.created_at IS 'When it was added.';
+COMMENT ON COLUMN livebox.principals.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN livebox.principals.role IS 'owner: manages all spaces and the instance, and sees no DM. Only a person can be one.';
 COMMENT ON COLUMN livebox.principals.billing_mode IS 'Agents only. personal: only the credential holder may make it work.';
 COMMENT ON COLUMN livebox.principals.tool_class IS 'Agents only. owner_only: only an owner of the instance may make it work.';
@@ -150,6 +164,12 @@ CREATE TABLE livebox.groups (
     updated_at timestamptz NOT NULL DEFAULT livebox.clock()
 );
 COMMENT ON TABLE livebox.groups IS 'Named sets of principals that grants can be given to.';
+COMMENT ON COLUMN livebox.groups.id IS 'UUIDv7.';
+COMMENT ON COLUMN livebox.groups.name IS 'The name people read.';
+COMMENT ON COLUMN livebox.groups.version IS 'Rises with each change, of its members too.';
+COMMENT ON COLUMN livebox.groups.created_by IS 'Who made it.';
+COMMENT ON COLUMN livebox.groups.created_at IS 'When it was made.';
+COMMENT ON COLUMN livebox.groups.updated_at IS 'When it last changed.';
 CREATE UNIQUE INDEX groups_name ON livebox.groups (lower(name));
 COMMENT ON INDEX livebox.groups_name IS 'Group names are unique whatever their case.';
 CREATE TRIGGER groups_version BEFORE UPDATE ON livebox.groups FOR EACH ROW EXECUTE FUNCTION livebox.guard_version();
@@ -162,6 +182,9 @@ CREATE TABLE livebox.group_members (
     PRIMARY KEY (principal_id, group_id)
 );
 COMMENT ON TABLE livebox.group_members IS 'Who is in which group. Rights are asked by person, so that column leads.';
+COMMENT ON COLUMN livebox.group_members.principal_id IS 'Who is in it.';
+COMMENT ON COLUMN livebox.group_members.group_id IS 'The group.';
+COMMENT ON COLUMN livebox.group_members.added_at IS 'Since when.';
 CREATE INDEX group_members_group ON livebox.group_members (group_id, principal_id);
 COMMENT ON INDEX livebox.group_members_group IS 'The members of a group in a fixed order.';
 
@@ -178,6 +201,12 @@ CREATE TABLE livebox.spaces (
     updated_at timestamptz NOT NULL DEFAULT livebox.clock()
 );
 COMMENT ON TABLE livebox.spaces IS 'Groups of channels that share grants.';
+COMMENT ON COLUMN livebox.spaces.id IS 'UUIDv7; the order of lists.';
+COMMENT ON COLUMN livebox.spaces.name IS 'The name people read.';
+COMMENT ON COLUMN livebox.spaces.version IS 'Rises with each change.';
+COMMENT ON COLUMN livebox.spaces.created_by IS 'Who made it.';
+COMMENT ON COLUMN livebox.spaces.created_at IS 'When it was made.';
+COMMENT ON COLUMN livebox.spaces.updated_at IS 'When it last changed.';
 CREATE TRIGGER spaces_version BEFORE UPDATE ON livebox.spaces FOR EACH ROW EXECUTE FUNCTION livebox.guard_version();
 COMMENT ON TRIGGER spaces_version ON livebox.spaces IS 'Versions rise.';
 
@@ -200,6 +229,15 @@ CREATE TABLE livebox.channels (
     CONSTRAINT channels_dm_has_no_operator CHECK (kind = 'channel' OR operator_agent_id IS NULL)
 );
 COMMENT ON TABLE livebox.channels IS 'Where people meet: a channel of a space, or a DM between its members.';
+COMMENT ON COLUMN livebox.channels.id IS 'UUIDv7; the order of lists.';
+COMMENT ON COLUMN livebox.channels.kind IS 'channel or dm; for ever.';
+COMMENT ON COLUMN livebox.channels.space_id IS 'The space it is in, for ever; none for a DM.';
+COMMENT ON COLUMN livebox.channels.name IS 'The name people read; empty for a DM.';
+COMMENT ON COLUMN livebox.channels.read_only IS 'Nobody writes here.';
+COMMENT ON COLUMN livebox.channels.version IS 'Rises with each change.';
+COMMENT ON COLUMN livebox.channels.created_by IS 'Who made it.';
+COMMENT ON COLUMN livebox.channels.created_at IS 'When it was made.';
+COMMENT ON COLUMN livebox.channels.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN livebox.channels.auto_thread IS 'A message that opens a run in the main thread opens a thread of its own for it.';
 COMMENT ON COLUMN livebox.channels.operator_replies_in_threads IS 'The operator answers unmentioned in threads other than the main one.';
 COMMENT ON COLUMN livebox.channels.operator_replies_in_main IS 'The operator answers unmentioned in the main thread.';
@@ -229,6 +267,9 @@ CREATE TABLE livebox.channel_members (
     PRIMARY KEY (principal_id, channel_id)
 );
 COMMENT ON TABLE livebox.channel_members IS 'Who is in a DM: they have write there, and nobody else has anything.';
+COMMENT ON COLUMN livebox.channel_members.principal_id IS 'Who is in it.';
+COMMENT ON COLUMN livebox.channel_members.channel_id IS 'The DM.';
+COMMENT ON COLUMN livebox.channel_members.added_at IS 'Since when.';
 CREATE INDEX channel_members_channel ON livebox.channel_members (channel_id, principal_id);
 COMMENT ON INDEX livebox.channel_members_channel IS 'The members of a DM in a fixed order.';
 
@@ -249,6 +290,16 @@ CREATE TABLE livebox.threads (
     CONSTRAINT threads_main_stays CHECK (NOT is_main OR (deleted_at IS NULL AND parent_message_id IS NULL))
 );
 COMMENT ON TABLE livebox.threads IS 'Conversations of a channel. Each channel has one main thread, which is neither moved nor deleted.';
+COMMENT ON COLUMN livebox.threads.id IS 'UUIDv7; the order of lists.';
+COMMENT ON COLUMN livebox.threads.channel_id IS 'The channel it is in now: decides who may read it and its runs.';
+COMMENT ON COLUMN livebox.threads.is_main IS 'The channel''s main thread.';
+COMMENT ON COLUMN livebox.threads.parent_message_id IS 'The message it grew from, while that is in the same channel.';
+COMMENT ON COLUMN livebox.threads.title IS 'What people call it; may be empty.';
+COMMENT ON COLUMN livebox.threads.title_source IS 'Who gave the title: auto or person.';
+COMMENT ON COLUMN livebox.threads.version IS 'Rises with each change; events do not raise it.';
+COMMENT ON COLUMN livebox.threads.created_by IS 'Who made it.';
+COMMENT ON COLUMN livebox.threads.created_at IS 'When it was made.';
+COMMENT ON COLUMN livebox.threads.updated_at IS 'When it last changed.';
 COMMENT ON COLUMN livebox.threads.operator_agent_id IS 'Overrides the channel''s operator in this thread. Gives the agent no rights by itself.';
 COMMENT ON COLUMN livebox.threads.last_thread_seq IS 'The thread_seq of the newest event of this thread.';
 COMMENT ON COLUMN livebox.threads.deleted_at IS 'Set once: from then on the thread and all that hangs on it is not there.';
@@ -277,6 +328,16 @@ CREATE TABLE livebox.grants (
     CONSTRAINT grants_one_place CHECK (num_nonnulls(space_id, channel_id) = 1)
 );
 COMMENT ON TABLE livebox.grants IS 'A level for a principal or a group on a space or a channel. A channel''s grants add to its space''s; the highest counts.';
+COMMENT ON COLUMN livebox.grants.id IS 'UUIDv7.';
+COMMENT ON COLUMN livebox.grants.principal_id IS 'The holder, unless it is a group.';
+COMMENT ON COLUMN livebox.grants.group_id IS 'The holder, unless it is a principal.';
+COMMENT ON COLUMN livebox.grants.space_id IS 'Where it holds, unless on one channel.';
+COMMENT ON COLUMN livebox.grants.channel_id IS 'Where it holds, unless on a space.';
+COMMENT ON COLUMN livebox.grants.level IS 'read < write < trigger < manage.';
+COMMENT ON COLUMN livebox.grants.version IS 'Rises when the level changes.';
+COMMENT ON COLUMN livebox.grants.created_by IS 'Who gave it first.';
+COMMENT ON COLUMN livebox.grants.created_at IS 'When it was given.';
+COMMENT ON COLUMN livebox.grants.updated_at IS 'When the level last changed.';
 CREATE UNIQUE INDEX grants_principal_space ON livebox.grants (principal_id, space_id) WHERE principal_id IS NOT NULL AND space_id IS NOT NULL;
 COMMENT ON INDEX livebox.grants_principal_space IS 'One grant of a principal on a space.';
 CREATE UNIQUE INDEX grants_principal_channel ON livebox.grants (principal_id, channel_id) WHERE principal_id IS NOT NULL AND channel_id IS NOT NULL;
@@ -336,6 +397,22 @@ CREATE TABLE livebox.messages (
         CASE WHEN trigger_state IN ('failed', 'cancelled') THEN trigger_state_reason IS NOT NULL ELSE trigger_state_reason IS NULL END)
 );
 COMMENT ON TABLE livebox.messages IS 'What was said. kind run: the anchor of a run in its thread, empty and silent. Deleted ones stay as tombstones.';
+COMMENT ON COLUMN livebox.messages.id IS 'UUIDv7; the order of the snapshot.';
+COMMENT ON COLUMN livebox.messages.thread_id IS 'The thread, for ever.';
+COMMENT ON COLUMN livebox.messages.author_id IS 'Who wrote it.';
+COMMENT ON COLUMN livebox.messages.origin IS 'What kind of author: human, agent, app; system and import come from the server.';
+COMMENT ON COLUMN livebox.messages.kind IS 'text, or run: the anchor of a run.';
+COMMENT ON COLUMN livebox.messages.body IS 'The text; empty in anchors and tombstones.';
+COMMENT ON COLUMN livebox.messages.mentions IS 'The principals that the text names, in its order.';
+COMMENT ON COLUMN livebox.messages.silent IS 'Nobody is notified of it.';
+COMMENT ON COLUMN livebox.messages.client_msg_id IS 'The client''s own id of the request that made it.';
+COMMENT ON COLUMN livebox.messages.run_id IS 'Anchors only: the run.';
+COMMENT ON COLUMN livebox.messages.trigger_state_reason IS 'Why it failed or was cancelled; only then.';
+COMMENT ON COLUMN livebox.messages.trigger_state_at IS 'When the trigger state last changed.';
+COMMENT ON COLUMN livebox.messages.version IS 'Rises with each change, of the trigger state too.';
+COMMENT ON COLUMN livebox.messages.created_at IS 'When it was written.';
+COMMENT ON COLUMN livebox.messages.edited_at IS 'When its text was last replaced.';
+COMMENT ON COLUMN livebox.messages.deleted_at IS 'Set once: a tombstone.';
 COMMENT ON COLUMN livebox.messages.request_hash IS 'SHA-256 of the request that made it: tells a repeat of client_msg_id from another request under the same id.';
 COMMENT ON COLUMN livebox.messages.trigger_state IS 'What became of a person''s message that asked an agent for work. An attribute, not a revision.';
 COMMENT ON COLUMN livebox.messages.thread_seq IS 'thread_seq of its message.created event.';
@@ -378,6 +455,12 @@ CREATE TABLE livebox.message_revisions (
     PRIMARY KEY (message_id, version)
 );
 COMMENT ON TABLE livebox.message_revisions IS 'What an edit replaced: one row per edit, with the version that showed it. Append-only.';
+COMMENT ON COLUMN livebox.message_revisions.message_id IS 'The message.';
+COMMENT ON COLUMN livebox.message_revisions.version IS 'The version of the message that showed this text.';
+COMMENT ON COLUMN livebox.message_revisions.body IS 'The text that was replaced.';
+COMMENT ON COLUMN livebox.message_revisions.mentions IS 'Whom it named.';
+COMMENT ON COLUMN livebox.message_revisions.replaced_by IS 'Who replaced it.';
+COMMENT ON COLUMN livebox.message_revisions.replaced_at IS 'When.';
 CREATE TRIGGER message_revisions_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON livebox.message_revisions
     FOR EACH STATEMENT EXECUTE FUNCTION livebox.guard_append_only();
 COMMENT ON TRIGGER message_revisions_append_only ON livebox.message_revisions IS 'Revisions stay as they were written.';
@@ -391,6 +474,8 @@ CREATE TABLE livebox.log_state (
     floor     bigint NOT NULL DEFAULT 0 CHECK (floor >= 0)
 );
 COMMENT ON TABLE livebox.log_state IS 'One row: the highest seq that retention has removed. A reader at or above it has missed nothing.';
+COMMENT ON COLUMN livebox.log_state.singleton IS 'Keeps the table at one row.';
+COMMENT ON COLUMN livebox.log_state.floor IS 'The highest seq that is gone; 0 while none is.';
 INSERT INTO livebox.log_state DEFAULT VALUES;
 
 CREATE FUNCTION livebox.guard_floor() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -435,6 +520,21 @@ CREATE TABLE livebox.events (
 );
 COMMENT ON TABLE livebox.events IS
     'What happened, in commit order. Append-only: rows leave only below the floor. No foreign keys: the log outlives what it speaks of.';
+COMMENT ON COLUMN livebox.events.seq IS 'Position in the log: rises in commit order, with holes.';
+COMMENT ON COLUMN livebox.events.id IS 'UUIDv7.';
+COMMENT ON COLUMN livebox.events.type IS 'What happened.';
+COMMENT ON COLUMN livebox.events.schema_version IS 'Version of the payload''s shape.';
+COMMENT ON COLUMN livebox.events.at IS 'When it happened.';
+COMMENT ON COLUMN livebox.events.actor_id IS 'Who caused it; none when the server did.';
+COMMENT ON COLUMN livebox.events.space_id IS 'The space it happened in.';
+COMMENT ON COLUMN livebox.events.thread_id IS 'The thread it happened in.';
+COMMENT ON COLUMN livebox.events.thread_seq IS 'Position among the events of its thread.';
+COMMENT ON COLUMN livebox.events.resource_kind IS 'What kind of thing it is about.';
+COMMENT ON COLUMN livebox.events.resource_id IS 'The thing.';
+COMMENT ON COLUMN livebox.events.resource_version IS 'The thing''s version after it.';
+COMMENT ON COLUMN livebox.events.audience_principal IS 'Personal: for this principal alone.';
+COMMENT ON COLUMN livebox.events.audience_group IS 'Personal: for the members of this group.';
+COMMENT ON COLUMN livebox.events.payload IS 'What changed, as clients read it.';
 COMMENT ON COLUMN livebox.events.channel_id IS 'Where it happened then. Who may read it is decided by where its thread is now.';
 COMMENT ON COLUMN livebox.events.receive_action IS 'The action that a receiver must be allowed; personal for events with an audience.';
 CREATE UNIQUE INDEX events_thread ON livebox.events (thread_id, thread_seq) WHERE thread_id IS NOT NULL;
@@ -484,6 +584,14 @@ CREATE TABLE livebox.idempotency_keys (
     PRIMARY KEY (principal_id, operation, key)
 );
 COMMENT ON TABLE livebox.idempotency_keys IS 'What a key made, written with it. A repeat answers with the resource as it is now, under the rights of now.';
+COMMENT ON COLUMN livebox.idempotency_keys.principal_id IS 'Who sent the request.';
+COMMENT ON COLUMN livebox.idempotency_keys.operation IS 'The operation, by the name of its function.';
+COMMENT ON COLUMN livebox.idempotency_keys.key IS 'The client''s key.';
+COMMENT ON COLUMN livebox.idempotency_keys.request_hash IS 'SHA-256 of the canonical request.';
+COMMENT ON COLUMN livebox.idempotency_keys.code IS 'What was answered.';
+COMMENT ON COLUMN livebox.idempotency_keys.resource_kind IS 'What kind of thing it made.';
+COMMENT ON COLUMN livebox.idempotency_keys.resource_id IS 'The thing.';
+COMMENT ON COLUMN livebox.idempotency_keys.created_at IS 'When; kept for idempotency.retention.';
 CREATE INDEX idempotency_keys_age ON livebox.idempotency_keys (created_at);
 COMMENT ON INDEX livebox.idempotency_keys_age IS 'What retention removes next.';
 
@@ -493,6 +601,9 @@ CREATE TABLE livebox.lane_batches (
     created_at timestamptz NOT NULL DEFAULT livebox.clock()
 );
 COMMENT ON TABLE livebox.lane_batches IS 'The answers of each committed batch of writes: tells what became of one whose COMMIT was not heard.';
+COMMENT ON COLUMN livebox.lane_batches.batch IS 'The id that the lane gave the batch.';
+COMMENT ON COLUMN livebox.lane_batches.answers IS 'What each operation answered, in order.';
+COMMENT ON COLUMN livebox.lane_batches.created_at IS 'When; kept for lane.batch_retention.';
 ALTER TABLE livebox.lane_batches ALTER COLUMN answers SET STORAGE EXTERNAL; -- short-lived: compressing costs more than it saves
 CREATE INDEX lane_batches_age ON livebox.lane_batches (created_at);
 COMMENT ON INDEX livebox.lane_batches_age IS 'What retention removes next.';
@@ -507,6 +618,12 @@ CREATE TABLE livebox.access_tokens (
     CHECK (expires_at > created_at)
 );
 COMMENT ON TABLE livebox.access_tokens IS 'Local bearer tokens. Only their SHA-256 is kept.';
+COMMENT ON COLUMN livebox.access_tokens.id IS 'UUIDv7; what callers are known by.';
+COMMENT ON COLUMN livebox.access_tokens.principal_id IS 'Whose it is.';
+COMMENT ON COLUMN livebox.access_tokens.hash IS 'SHA-256 of the token.';
+COMMENT ON COLUMN livebox.access_tokens.created_at IS 'When it was issued.';
+COMMENT ON COLUMN livebox.access_tokens.expires_at IS 'From when it is refused.';
+COMMENT ON COLUMN livebox.access_tokens.revoked_at IS 'When it was taken back.';
 CREATE INDEX access_tokens_principal ON livebox.access_tokens (principal_id, id);
 COMMENT ON INDEX livebox.access_tokens_principal IS 'The tokens of a principal.';
 
@@ -521,6 +638,14 @@ CREATE TABLE livebox.audit_log (
     channel_id    uuid REFERENCES livebox.channels (id)
 );
 COMMENT ON TABLE livebox.audit_log IS 'Who was denied what, when and why. Append-only. Managers of the channel read it, and owners.';
+COMMENT ON COLUMN livebox.audit_log.id IS 'UUIDv7; the order of the list.';
+COMMENT ON COLUMN livebox.audit_log.at IS 'When.';
+COMMENT ON COLUMN livebox.audit_log.principal_id IS 'Who was denied.';
+COMMENT ON COLUMN livebox.audit_log.action IS 'What was asked of authorize.';
+COMMENT ON COLUMN livebox.audit_log.reason IS 'Its answer.';
+COMMENT ON COLUMN livebox.audit_log.resource_kind IS 'What kind of thing it was about.';
+COMMENT ON COLUMN livebox.audit_log.resource_id IS 'The thing, where it has an id.';
+COMMENT ON COLUMN livebox.audit_log.channel_id IS 'Where; who manages that channel reads the entry.';
 CREATE INDEX audit_log_channel ON livebox.audit_log (channel_id, id);
 COMMENT ON INDEX livebox.audit_log_channel IS 'The entries of a channel, newest last.';
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON livebox.audit_log
@@ -534,4 +659,7 @@ CREATE TABLE livebox.service (
 );
 COMMENT ON TABLE livebox.service IS
     'One row that every process touches: since when the service answers without a gap. Deadlines never count from before that.';
+COMMENT ON COLUMN livebox.service.singleton IS 'Keeps the table at one row.';
+COMMENT ON COLUMN livebox.service.available_since IS 'Since when there was no gap.';
+COMMENT ON COLUMN livebox.service.touched_at IS 'When a process last said that it is there.';
 INSERT INTO livebox.service DEFAULT VALUES;

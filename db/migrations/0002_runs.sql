@@ -80,7 +80,7 @@ INSERT INTO livebox.rejection_reasons (code) VALUES
     ('dev_environment_not_ready'), ('run_active_other_agent'), ('followup_limit');
 
 CREATE TABLE livebox.runs (
-    id                        uuid PRIMARY KEY,
+    id                        uuid PRIMARY KEY DEFAULT livebox.new_id(),
     thread_id                 uuid REFERENCES livebox.threads (id),
     agent_id                  uuid NOT NULL REFERENCES livebox.principals (id),
     state                     text NOT NULL
@@ -123,7 +123,7 @@ CREATE TABLE livebox.runs (
     cost_micros               bigint CONSTRAINT runs_cost_range CHECK (cost_micros BETWEEN 0 AND 9007199254740991),
     currency                  text CONSTRAINT runs_currency_code CHECK (currency ~ '^[A-Z]{3}$'),
     cost_is_estimate          boolean,
-    queued_at                 timestamptz NOT NULL,
+    queued_at                 timestamptz NOT NULL DEFAULT livebox.clock(),
     claimed_at                timestamptz,
     claim_id                  uuid,
     holder_seen_at            timestamptz,
@@ -306,12 +306,14 @@ CREATE TABLE livebox.run_steps (
         jsonb_typeof(detail) = 'object' AND NOT livebox.has_json_null(detail)),
     recorded_by    uuid REFERENCES livebox.principals (id),
     request_hash   text,
+    stands_for     bigint CONSTRAINT run_steps_stands_for_positive CHECK (stands_for >= 1),
     started_at     timestamptz NOT NULL,
     finished_at    timestamptz,
     duration_ms    bigint GENERATED ALWAYS AS (floor(extract(epoch FROM finished_at - started_at) * 1000)::bigint) STORED,
     PRIMARY KEY (run_id, id),
     CONSTRAINT run_steps_ordinal_unique UNIQUE (run_id, ordinal),
-    CONSTRAINT run_steps_parent_of_run FOREIGN KEY (run_id, parent_step_id) REFERENCES livebox.run_steps (run_id, id) ON DELETE CASCADE,
+    CONSTRAINT run_steps_parent_of_run FOREIGN KEY (run_id, parent_step_id) REFERENCES livebox.run_steps (run_id, id)
+        ON DELETE SET NULL (parent_step_id),
     CONSTRAINT run_steps_not_its_own_parent CHECK (parent_step_id <> id),
     CONSTRAINT run_steps_finished_unless_running CHECK ((status = 'running') = (finished_at IS NULL)),
     CONSTRAINT run_steps_times_in_order CHECK (finished_at >= started_at)
@@ -328,12 +330,15 @@ COMMENT ON COLUMN livebox.run_steps.status IS 'running until it is finished.';
 COMMENT ON COLUMN livebox.run_steps.detail IS 'What else is known, as an object.';
 COMMENT ON COLUMN livebox.run_steps.recorded_by IS 'Who reported it; NULL when the server wrote it.';
 COMMENT ON COLUMN livebox.run_steps.request_hash IS 'SHA-256 (hex) of the body that recorded it, to tell a repeat from another step.';
+COMMENT ON COLUMN livebox.run_steps.stands_for IS 'Of the one step that stands for the oldest ones: how many those are.';
 COMMENT ON COLUMN livebox.run_steps.started_at IS 'When it was recorded.';
 COMMENT ON COLUMN livebox.run_steps.finished_at IS 'When it was finished, at the latest when its run ended.';
 COMMENT ON COLUMN livebox.run_steps.duration_ms IS 'Milliseconds from start to end; computed.';
 
 CREATE INDEX run_steps_running ON livebox.run_steps (run_id) WHERE status = 'running';
 COMMENT ON INDEX livebox.run_steps_running IS 'Steps to close when their run ends.';
+CREATE UNIQUE INDEX run_steps_compacted ON livebox.run_steps (run_id) WHERE stands_for IS NOT NULL;
+COMMENT ON INDEX livebox.run_steps_compacted IS 'The one step of a run that stands for its oldest ones.';
 CREATE INDEX run_steps_by_parent ON livebox.run_steps (run_id, parent_step_id) WHERE parent_step_id IS NOT NULL;
 COMMENT ON INDEX livebox.run_steps_by_parent IS 'Children of a step; serves the foreign key.';
 
@@ -364,13 +369,14 @@ ALTER TABLE livebox.messages
 COMMENT ON CONSTRAINT messages_run ON livebox.messages IS 'The run that an anchor message stands for; checked at commit.';
 CREATE FUNCTION livebox.guard_run_insert() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    NEW.state_changed_at := coalesce(NEW.state_changed_at, NEW.queued_at);
     IF NEW.version <> 1 OR NEW.version_reserved <> 1
        OR NOT (NEW.state = 'queued' OR NEW.state = 'running' AND NEW.trigger_kind = 'registration') THEN
         RAISE EXCEPTION 'a run starts queued at version 1' USING ERRCODE = 'LB100';
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_insert() IS 'LB100: the history of a run begins at its beginning.';
+COMMENT ON FUNCTION livebox.guard_run_insert() IS 'LB100: the history of a run begins at its beginning, and its first state when it was queued.';
 CREATE TRIGGER runs_new BEFORE INSERT ON livebox.runs
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_run_insert();
 COMMENT ON TRIGGER runs_new ON livebox.runs IS 'See guard_run_insert.';
@@ -404,6 +410,7 @@ DECLARE
     late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate'];
     allowed text[];
 BEGIN
+    NEW.version_reserved := greatest(NEW.version_reserved, NEW.version);
     IF (NEW.id, NEW.thread_id, NEW.agent_id, NEW.trigger_kind, NEW.triggering_command_id, NEW.triggering_interaction_id,
         NEW.triggered_by, NEW.billing_mode_expected, NEW.queued_at, NEW.external_id, NEW.intent, NEW.task, NEW.user_dims,
         NEW.mode, NEW.parent_run_id, NEW.parent_span, NEW.registered_at, NEW.registered_by, NEW.agents, NEW.budget,
@@ -439,7 +446,7 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here.';
+COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here. What is reserved is never below the version.';
 CREATE TRIGGER runs_update BEFORE UPDATE ON livebox.runs
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_run_update();
 COMMENT ON TRIGGER runs_update ON livebox.runs IS 'See guard_run_update.';
@@ -451,6 +458,11 @@ BEGIN
         RAISE EXCEPTION 'an ended run gets no step' USING ERRCODE = 'LB106';
     END IF;
     IF TG_OP = 'UPDATE' THEN
+        -- Its parent was compacted away: the step is what it was.
+        IF NEW.parent_step_id IS NULL AND OLD.parent_step_id IS NOT NULL
+           AND to_jsonb(NEW) - 'parent_step_id' - 'duration_ms' = to_jsonb(OLD) - 'parent_step_id' - 'duration_ms' THEN
+            RETURN NEW;
+        END IF;
         IF OLD.finished_at IS NOT NULL THEN
             RAISE EXCEPTION 'a finished step is final' USING ERRCODE = 'LB106';
         END IF;

@@ -14,13 +14,14 @@ COMMENT ON COLUMN livebox.runs.renewed_from_jti IS 'Id of the token that the new
 CREATE OR REPLACE FUNCTION livebox.guard_run_update() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     -- Outside the version: signs of life, claim, token, checkpoint, ownership. duration_ms is computed after triggers.
-    unversioned CONSTANT text[] := ARRAY['version', 'version_reserved', 'invocation_jti', 'renewed_from_jti', 'token_issued_at',
-        'claimed_at', 'claim_id', 'holder_seen_at', 'session_closed_at', 'last_heartbeat_at', 'last_progress_at', 'document_as_of',
+    unversioned CONSTANT text[] := ARRAY['version', 'version_reserved', 'invocation_jti', 'renewed_from_jti', 'token_issued_at', 'claimed_at',
+        'claim_id', 'holder_seen_at', 'session_closed_at', 'last_heartbeat_at', 'last_progress_at', 'document_as_of',
         'live_owner', 'live_epoch', 'triggering_message_id', 'duration_ms'];
     final_save CONSTANT text[] := ARRAY['document', 'document_as_of', 'document_final', 'live_owner', 'live_epoch'];
     late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate'];
     allowed text[];
 BEGIN
+    NEW.version_reserved := greatest(NEW.version_reserved, NEW.version);
     IF (NEW.id, NEW.thread_id, NEW.agent_id, NEW.trigger_kind, NEW.triggering_command_id, NEW.triggering_interaction_id,
         NEW.triggered_by, NEW.billing_mode_expected, NEW.queued_at, NEW.external_id, NEW.intent, NEW.task, NEW.user_dims,
         NEW.mode, NEW.parent_run_id, NEW.parent_span, NEW.registered_at, NEW.registered_by, NEW.agents, NEW.budget,
@@ -56,7 +57,7 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here.';
+COMMENT ON FUNCTION livebox.guard_run_update() IS 'LB102 to LB104: what is written once stays, what counts raises the version, an ended run is final. A new column counts until it is named here. What is reserved is never below the version.';
 
 CREATE INDEX runs_claimable ON livebox.runs (state, agent_id, queued_at, id)
     WHERE state IN ('queued', 'waiting_input');
@@ -66,5 +67,3 @@ CREATE INDEX runs_by_claim ON livebox.runs (claim_id)
 COMMENT ON INDEX livebox.runs_by_claim IS 'What a repeated claim is answered with.';
 CREATE INDEX run_followups_pending ON livebox.run_followups (run_id, position) WHERE state = 'pending';
 COMMENT ON INDEX livebox.run_followups_pending IS 'What waits for the agent of a run, in order.';
-CREATE UNIQUE INDEX run_steps_summary ON livebox.run_steps (run_id) WHERE recorded_by IS NULL AND name = 'compacted';
-COMMENT ON INDEX livebox.run_steps_summary IS 'The one step of a run that stands for its compacted ones.';

@@ -36,7 +36,7 @@ class Availability(Loop):
         ((now_us, away),) = await self._database.writer.run(_TOUCH, self._gap)
         self._ahead = now_us / 1e6 - asyncio.get_running_loop().time()
         if away is not None:
-            _log.warning("service_was_away", seconds=away)
+            _log.info("service_was_away", seconds=away)
 
     def now(self) -> float:
         """Seconds of the epoch by the database's clock: the time of the last touch and what passed since then."""

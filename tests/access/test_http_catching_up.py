@@ -13,6 +13,8 @@ from tests.fixtures.scenarios import SCENARIOS, Ask
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.wire import fresh
 
+pytestmark = pytest.mark.xdist_group("catching up")  # what its tests share takes long to make
+
 WATCHERS = (OWNER, "alex", "sam", "robin", "lotse", "texter")
 
 Build = Callable[[Stage], Ask]

@@ -132,6 +132,18 @@ def test_rights_errors_are_counted_and_logged_without_ids(telemetry: Telemetry, 
     ]
 
 
+def test_what_is_for_handlers_is_not_counted_and_what_nobody_knows_is_told(
+    telemetry: Telemetry, lines: io.StringIO
+) -> None:
+    before = telemetry.exposition()
+    telemetry.record([{"kind": "invocation", "position": 0, "jti": "x"}])
+    assert (telemetry.exposition(), lines.getvalue()) == (before, "")
+    telemetry.record([{"kind": "made up", "id": "x"}])
+    (line,) = lines.getvalue().splitlines()
+    assert json.loads(line)["event"] == "unknown_effect"
+    assert telemetry.exposition() == before
+
+
 def test_two_servers_in_one_process_count_apart(telemetry: Telemetry) -> None:
     other = Telemetry([])
     other.request("getRun", 200, 0.1)

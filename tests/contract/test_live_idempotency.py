@@ -289,7 +289,7 @@ def cut(port: int, raw: bytes, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("operation", ["createMessage", "createThread"])
 def test_cut_and_sent_again_is_one(stage: Stage, operation: str) -> None:
-    rng = random.Random(7)  # noqa: S311
+    rng = random.Random(7)
     wire = stage.as_("alex")
     thread_id, channel_id = stage.thread(), stage.world.channels[ROOM]
     path = {"createMessage": {"thread_id": thread_id}, "createThread": {"channel_id": channel_id}}[operation]

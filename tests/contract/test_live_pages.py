@@ -16,6 +16,8 @@ from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import Answered
 
+pytestmark = pytest.mark.xdist_group("pages")  # what its tests share takes long to make
+
 LISTS = pytest.mark.parametrize("operation", LISTINGS)
 
 

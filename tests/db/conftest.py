@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.embedded import Server
-from tests.fixtures.database import running
+from tests.fixtures.database import built_template, running
 
 OLDEST = 15
 
@@ -28,6 +28,13 @@ PROGRAMS = [None, *installed()]
 def server(session_folder: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
     """The embedded server of this session, or one made from installed programs; never from a running service."""
     programs: Path | None = request.param
-    name = "server" if programs is None else f"server-{programs.parts[-2]}"
+    # Not the folder of the other tests' server: the same process may still use that when this one is stopped.
+    name = "server-db" if programs is None else f"server-{programs.parts[-2]}"
     with running(session_folder / name, programs) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def template(server: Server, session_folder: Path) -> str:
+    """As for all tests, but built anew for each of the servers: the shared fixture would keep the first one's."""
+    return built_template(server, session_folder)

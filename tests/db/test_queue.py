@@ -67,3 +67,24 @@ async def test_at_the_end_nobody_waits() -> None:
     queue.close()
     async with asyncio.timeout(10):
         await asyncio.gather(*waiters, queue.wait())
+
+
+def test_a_full_queue_takes_from_who_has_most() -> None:
+    queue: FairQueue[str] = FairQueue(4)
+    assert [queue.put("greedy", f"g{number}") for number in range(4)] == [None] * 4
+    assert queue.put("modest", "m0") == "g3"
+    assert queue.put("modest", "m1") == "g2"
+    with pytest.raises(Overloaded):
+        queue.put("greedy", "g4")
+    assert len(queue) == 4
+    assert [queue.take() for _ in range(4)] == ["g0", "m0", "g1", "m1"]
+
+
+def test_who_has_as_much_as_anybody_takes_nobodys_place() -> None:
+    queue: FairQueue[str] = FairQueue(3)
+    for key in ("a", "b", "b"):
+        queue.put(key, key)
+    for key in ("a", "b"):
+        with pytest.raises(Overloaded):
+            queue.put(key, "x")
+    assert queue.put("c", "c") == "b"

@@ -82,6 +82,7 @@ NEW = {
     "evidence too long": ({"billing_evidence": "x" * 201}, "runs_texts_bounded"),
     "no such agent": ({"agent_id": Sql("gen_random_uuid()")}, "runs_agent_id_fkey"),
     "no such thread": ({"thread_id": Sql("gen_random_uuid()")}, "runs_thread_id_fkey"),
+    "state by no such principal": ({"state_changed_by": Sql("gen_random_uuid()")}, "runs_state_changed_by_fkey"),
     "no such person": ({"triggered_by": Sql("gen_random_uuid()")}, "runs_triggered_by_fkey"),
     "no such message": ({"triggering_message_id": Sql("gen_random_uuid()")}, "runs_triggering_message_id_fkey"),
 }
@@ -115,6 +116,7 @@ REGISTERED = {
     "null in governance events": ({"governance_events": "[null]"}, "runs_governance_events_array"),
     "governance events are an object": ({"governance_events": "{}"}, "runs_governance_events_array"),
     "empty external id": ({"external_id": ""}, "runs_texts_bounded"),
+    "no such registrar": ({"registered_by": Sql("gen_random_uuid()")}, "runs_registered_by_fkey"),
     "no such parent": ({"parent_run_id": Sql("gen_random_uuid()")}, "runs_parent_run_id_fkey"),
 }
 
@@ -197,7 +199,6 @@ TRANSITIONS = {
         {"finished_at": Sql("started_at - interval '1 microsecond'")},
         "runs_times_in_order",
     ),
-    "version beyond what is reserved": ("queued", "running", {"version": 9}, "runs_version_within_reserved"),
     "version beyond exact numbers": (
         "queued",
         "running",
@@ -249,18 +250,79 @@ def test_duration_is_computed_and_nobodys_to_set(rows: Rows) -> None:
     )
 
 
+def test_reserved_is_never_below_the_version(rows: Rows) -> None:
+    run = rows.run("running")
+    assert rows.update("runs", run, version=7, model="x")["version_reserved"] == 7
+    rows.run_sql("SET session_replication_role = replica")
+    assert refusal(lambda: rows.update("runs", run, version=8)) == "runs_version_within_reserved"
+
+
+def test_first_state_begins_when_the_run_is_queued(rows: Rows) -> None:
+    run = rows.run(state_changed_at=None)
+    (row,) = rows.run_sql("SELECT state_changed_at = queued_at AS same FROM livebox.runs WHERE id = %s", run)
+    assert row["same"]
+
+
 def test_unknown_state_is_refused_by_the_table_itself(rows: Rows) -> None:
     run = rows.run("running")
     rows.run_sql("SET session_replication_role = replica")  # no triggers, as a restore would have it
     assert refusal(lambda: rows.update("runs", run, state="x")) == "runs_state_known"
 
 
-@pytest.mark.parametrize("text", ["x", "Running", ""])
-def test_reference_rows_have_a_shape(rows: Rows, text: str) -> None:
-    bad = f"{text} A"
-    assert refusal(lambda: rows.insert("run_reasons", code=bad, state="failed", setter="both")) is not None
-    assert refusal(lambda: rows.insert("rejection_reasons", code=bad)) is not None
-    assert refusal(lambda: rows.insert("run_transitions", from_state="completed", to_state="running")) is not None
+REFERENCE = {
+    "rejection in capitals": ("rejection_reasons", {"code": "Bad"}, "rejection_reasons_code_check"),
+    "rejection twice": ("rejection_reasons", {"code": "followup_limit"}, "rejection_reasons_pkey"),
+    "reason in capitals": (
+        "run_reasons",
+        {"code": "Bad", "state": "failed", "setter": "both"},
+        "run_reasons_code_check",
+    ),
+    "reason twice": (
+        "run_reasons",
+        {"code": "stale", "state": "cancelled", "setter": "both"},
+        "run_reasons_pkey",
+    ),
+    "reason of completed": (
+        "run_reasons",
+        {"code": "fine", "state": "completed", "setter": "both"},
+        "run_reasons_state_check",
+    ),
+    "reason of nobody": (
+        "run_reasons",
+        {"code": "fine", "state": "failed", "setter": "person"},
+        "run_reasons_setter_check",
+    ),
+    "pair twice": ("run_transitions", {"from_state": "queued", "to_state": "running"}, "run_transitions_pkey"),
+    "out of an end": (
+        "run_transitions",
+        {"from_state": "completed", "to_state": "running"},
+        "run_transitions_from_state_check",
+    ),
+    "back to queued": (
+        "run_transitions",
+        {"from_state": "running", "to_state": "queued"},
+        "run_transitions_to_state_check",
+    ),
+    "to itself": ("run_transitions", {"from_state": "running", "to_state": "running"}, "run_transitions_check"),
+}
+
+
+@pytest.mark.parametrize("case", REFERENCE)
+def test_reference_rows(rows: Rows, case: str) -> None:
+    table, columns, rule = REFERENCE[case]
+    assert refusal(lambda: rows.insert(table, **columns)) == rule
+
+
+def test_run_id_is_unique(rows: Rows) -> None:
+    run = rows.run()
+    assert refusal(lambda: rows.run(id=run)) == "runs_pkey"
+
+
+def test_who_asks_to_cancel_is_a_principal(rows: Rows) -> None:
+    columns = {"cancel_requested_by": Sql("gen_random_uuid()"), "cancel_requested_at": LATER}
+    raised = {"version": Sql("version + 1"), "version_reserved": Sql("version_reserved + 1")}
+    run = rows.run("running")
+    assert refusal(lambda: rows.update("runs", run, **columns, **raised)) == "runs_cancel_requested_by_fkey"
 
 
 def test_reasons_are_those_that_are_documented(rows: Rows) -> None:

@@ -46,6 +46,7 @@ BAD_STEPS = {
         {"status": "completed", "finished_at": "2025-01-01T00:00:00Z"},
         "run_steps_times_in_order",
     ),
+    "stands for none": ({"stands_for": 0}, "run_steps_stands_for_positive"),
     "parent elsewhere": ({"parent_step_id": str(uuid.uuid4())}, "run_steps_parent_of_run"),
 }
 
@@ -72,6 +73,30 @@ def test_parent_is_of_the_same_run(rows: Rows) -> None:
     assert refusal(lambda: step(rows, other, parent_step_id=parent)) == "run_steps_parent_of_run"
     own = str(uuid.uuid4())
     assert refusal(lambda: step(rows, run, 3, id=own, parent_step_id=own)) == "run_steps_not_its_own_parent"
+
+
+def test_steps_and_followups_speak_of_what_is_there(rows: Rows) -> None:
+    run, nowhere = rows.run("running"), str(uuid.uuid4())
+    assert refusal(lambda: step(rows, nowhere)) == "run_steps_run_id_fkey"
+    assert refusal(lambda: step(rows, run, recorded_by=nowhere)) == "run_steps_recorded_by_fkey"
+    assert refusal(lambda: followup(rows, nowhere)) == "run_followups_run_id_fkey"
+    assert refusal(lambda: followup(rows, run, message_id=nowhere)) == "run_followups_message_id_fkey"
+
+
+def test_one_step_stands_for_the_oldest(rows: Rows) -> None:
+    run = rows.run("running")
+    step(rows, run, stands_for=2)
+    assert refusal(lambda: step(rows, run, 2, stands_for=2)) == "run_steps_compacted"
+
+
+def test_parent_that_goes_leaves_its_children_as_they_are(rows: Rows) -> None:
+    run = rows.run("running")
+    parent = step(rows, run)["id"]
+    done = step(rows, run, 2, parent_step_id=parent, status="completed", finished_at=LATER)
+    assert refusal(lambda: rows.update("run_steps", done["id"], parent_step_id=None, title="x")) == "LB106"
+    rows.run_sql("DELETE FROM livebox.run_steps WHERE id = %s", parent)
+    left = rows.run_sql("SELECT * FROM livebox.run_steps WHERE run_id = %s", run)
+    assert [(row["id"], row["parent_step_id"], row["status"]) for row in left] == [(done["id"], None, "completed")]
 
 
 @pytest.mark.parametrize("state", ENDED)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from livebox.json_text import MAX_DEPTH, MAX_FINDINGS, MAX_INTEGER, MAX_POINTER, JsonRefused, explain, read
+from livebox.json_scan import MAX_DEPTH, MAX_FINDINGS, MAX_INTEGER, MAX_POINTER, explain
+from livebox.json_text import JsonRefused, read
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 NUMBERS = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(
@@ -146,6 +147,14 @@ def test_numbers_that_others_would_round_are_refused(literal: str) -> None:
     with pytest.raises(JsonRefused) as refused:
         read(f'{{"a":[{literal}]}}'.encode())
     assert [found[:2] for found in refused.value.findings] == [("invalid_number", "/a/0")]
+
+
+@pytest.mark.parametrize("text", ['{"a":["x\\u0000"]}', '{"a":["\\ud83c"]}', '{"a":["\\udf78\\ud83c"]}'])
+def test_characters_that_the_database_refuses_are_refused(text: str) -> None:
+    with pytest.raises(JsonRefused) as refused:
+        read(text.encode())
+    assert [found[:2] for found in refused.value.findings] == [("invalid_text", "/a/0")]
+    assert read(b'{"a":["x\\\\u0000"]}') == {"a": ["x\\u0000"]}
 
 
 def test_all_findings_are_told_up_to_a_bound() -> None:

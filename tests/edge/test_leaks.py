@@ -132,3 +132,27 @@ def lines(live: Live) -> Iterator[io.StringIO]:
     log.configure("debug", "json", out)
     yield out
     structlog.reset_defaults()
+
+
+async def test_every_request_has_a_line_when_lines_are_asked_for(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch, lines: io.StringIO
+) -> None:
+    monkeypatch.setattr(clients.live.app.edge, "_log_requests", True)
+    got = [
+        await clients["owner"].get("/v1/spaces"),
+        await clients[None].get("/nothing"),
+        await clients[None].get("/v1/spaces"),
+    ]
+    got += [exchange(clients.live, sent) for sent in (b"hello\r\n\r\n", request("BREW", "/v1/spaces"))]
+    logged = {
+        line["request_id"]: line
+        for line in map(json.loads, lines.getvalue().splitlines())
+        if line["event"] == "request"
+    }
+    for answer in got:
+        line = logged[answer.headers["Request-Id"]]
+        assert line["status"] == answer.status
+        assert line["trace_id"] == answer.headers["traceparent"].split("-")[1]
+    assert [logged[answer.headers["Request-Id"]]["operation"] for answer in got] == [
+        *("listSpaces", "other", "listSpaces", "other", "other"),
+    ]

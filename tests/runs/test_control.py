@@ -121,6 +121,15 @@ async def test_after_the_end_everything_is_refused_and_changes_nothing(stage: St
     assert (await stage.run("alex", work.run_id)).answer.body == document
 
 
+async def test_conflict_explains_itself_to_who_may_read(stage: Stage) -> None:
+    _, work = await stage.working(channel="Support/Escalation", agent="texter")
+    await stage.finish(work)
+    assert "current" in (await stage.start(work)).body
+    stage.sql("DELETE FROM livebox.grants WHERE principal_id = %s", stage.id("texter"))
+    outcome = await stage.start(work)
+    assert (outcome.code, outcome.body) == ("run_ended", None)
+
+
 # Finish -------------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ def whole(stage: Stage, run: str) -> None:
     found = steps(stage, run)
     ids = {step["id"] for step in found}
     assert {step["parent_step_id"] for step in found} - {None} <= ids
-    summaries = [step for step in found if step["name"] == "compacted"]
+    summaries = [step for step in found if step["name"] == "earlier_steps"]
     assert len(summaries) <= 1
     gone = sum(step["detail"]["steps"] for step in summaries)
     assert len(found) - len(summaries) + gone == stage.row(run)["step_count"]
@@ -51,7 +51,7 @@ async def test_oldest_finished_become_one_summary(stage: Stage) -> None:
     found = steps(stage, work.run_id)
     assert len(found) == MOST
     summary = found[0]
-    assert (summary["kind"], summary["name"], summary["status"]) == ("status", "compacted", "completed")
+    assert (summary["kind"], summary["name"], summary["status"]) == ("status", "earlier_steps", "completed")
     assert summary["detail"] == {"steps": 2, "completed": 2, "failed": 0, "cancelled": 0}
     assert (summary["ordinal"], summary["title"]) == (1, "2 earlier steps")
     assert [step["id"] for step in found[1:]] == made[2:]
