@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from generated.models import Invocation
 from livebox.client import Problem, Rest, Unreachable
-from livebox.demo.assignment import Assignment, CancelAsked, NotOurs
+from livebox.demo.assignment import GONE, Assignment, CancelAsked, NotOurs
 from livebox.demo.folder import FolderRefused, folder_asked, resolve
 from livebox.demo.folder_report import Bounds, FolderReader, Stopped
 from livebox.demo.folder_text import headline, report
@@ -36,7 +36,6 @@ LOOK_EVERY: Final = 0.5  # seconds between looks at the run while a phase goes o
 REFUSED_PAUSE: Final = 2.0  # seconds until work is asked for again after a refusal
 GRACE: Final = 8.0  # seconds that a stopping agent takes to end its run
 IDLE_GRACE: Final = 1.0  # the same without a run: time for the answer to its last claim
-_GONE: Final = frozenset({"run_ended", "invocation_superseded", "already_started", "not_found"})
 _OUTCAST: Final = frozenset({"invalid_token", "token_expired"})
 
 _log = logging.getLogger("lotse")
@@ -117,7 +116,7 @@ class Lotse:
         except FolderRefused as refused:
             await self._fail(work, str(refused))
         except Problem as problem:
-            if problem.code in _GONE:
+            if problem.code in GONE:
                 raise NotOurs(problem.code) from problem
             await self._fail(work, f"The server did not take a part of the work ({problem.code}).")
         except (NotOurs, Unreachable):

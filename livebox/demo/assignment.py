@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from generated.models import (
     FinishRunRequest,
@@ -15,7 +16,11 @@ from generated.models import (
     StepStatus,
     UpdateRunStepRequest,
 )
-from livebox.client import ENDED, Rest
+from livebox.client import Problem, Rest
+
+GONE: Final = frozenset({"run_ended", "invocation_superseded", "token_renewed", "already_started", "not_found"})
+"""What the server says when the run is not, or no longer, this agent's to work on."""
+RENEW_BEFORE: Final = timedelta(minutes=2)
 
 
 class CancelAsked(Exception):
@@ -67,14 +72,18 @@ class Assignment:
         await self._end_step(step_id, "completed", step.detail)
 
     async def look(self) -> None:
-        """Raise CancelAsked or NotOurs when there is no reason to go on."""
-        changed = await self._rest.get_run_if_changed(self.run_id, self.run["version"])
-        if changed is not None:
-            self.run = changed
-        if self.run["state"] in ENDED:
-            raise NotOurs(f"it is {self.run['state']}")
-        if "cancel" in self.run:
-            raise CancelAsked
+        """Say that the work goes on; raise CancelAsked or NotOurs when there is no reason to."""
+        try:
+            beat = await self._rest.heartbeat_run(self.run_id, self._token)
+            if beat["cancel_requested"]:
+                await self._rest.heartbeat_run(self.run_id, self._token, cancel_seen=True)
+                raise CancelAsked
+            if datetime.fromisoformat(beat["token_expires_at"]) - datetime.now(UTC) < RENEW_BEFORE:
+                self._token = (await self._rest.renew_invocation_token(self.run_id, self._token))["token"]
+        except Problem as problem:
+            if problem.code in GONE:
+                raise NotOurs(problem.code) from problem
+            raise
 
     async def say(self, text: str) -> None:
         """Post a message in the run's thread, once."""
