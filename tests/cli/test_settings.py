@@ -91,6 +91,16 @@ def test_keys_that_contradict_each_other_are_refused(small: str, large: str) -> 
     assert large in problem
 
 
+@pytest.mark.parametrize(("small", "parts", "large"), FITTING)
+def test_what_does_not_fit_into_a_deadline_is_refused(small: str, parts: int, large: str) -> None:
+    roomy = {name: 80000 for pair in FITTING for name in (pair[0], pair[2])} | {"service.gap": 800}
+    roomy["run.life_flush_interval"] = 1
+    if large != "run.stale_after" or small == "service.gap":  # else what lies between them is the narrower bound
+        Settings.load({}, {**roomy, large: 400, small: 400 / parts})
+    found = problems({}, **{**roomy, large: 400, small: 400 / parts + 0.01})
+    assert any(text.startswith(f"{small} (") and f"of {large} (400)" in text for text in found)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30", 30), ("500ms", 0.5), ("1.5", 1.5), ("2m", 120), ("24h", 86400), ("7d", 604800)]
 )

@@ -220,3 +220,13 @@ def test_a_bad_header_starts_a_new_trace(header: str | None) -> None:
     first, second = Trace.of(header), Trace.of(header)
     assert first.trace_id != second.trace_id
     assert "0af7651916cd43dd8448eb211c80319c" not in first.traceparent
+
+
+def test_turns_of_jobs_are_counted_by_outcome(telemetry: Telemetry) -> None:
+    for job, ok in (("reaper", True), ("reaper", True), ("reaper", False), ("life", True)):
+        telemetry.turn(job, ok)
+    assert sorted(samples(telemetry, "livebox_job_turns_total"), key=str) == [
+        ({"job": "life", "outcome": "done"}, 1.0),
+        ({"job": "reaper", "outcome": "done"}, 2.0),
+        ({"job": "reaper", "outcome": "failed"}, 1.0),
+    ]
