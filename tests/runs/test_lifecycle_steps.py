@@ -23,10 +23,11 @@ def whole(stage: Stage, run: str) -> None:
     assert {step["parent_step_id"] for step in found} - {None} <= ids
     summaries = [step for step in found if step["name"] == "earlier_steps"]
     assert len(summaries) <= 1
-    gone = sum(step["detail"]["steps"] for step in summaries)
+    gone = sum(step["stands_for"] for step in summaries)
     assert len(found) - len(summaries) + gone == stage.row(run)["step_count"]
     for step in summaries:
         detail = step["detail"]
+        assert detail["steps"] == gone
         assert detail["completed"] + detail["failed"] + detail["cancelled"] == gone
 
 
