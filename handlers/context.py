@@ -29,7 +29,7 @@ class Service(Protocol):
     """What the process knows about itself."""
 
     async def readiness(self) -> Answer:
-        """Body `Readiness`; code ok, or NOT_READY while the database does not answer, nothing is committed, or it ends."""
+        """Body `Readiness`; code ok, or NOT_READY while the database does not answer or commit, or the server is stopping."""
         ...
 
     async def metrics(self) -> Answer:

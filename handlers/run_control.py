@@ -75,7 +75,8 @@ async def renew_invocation_token(
     context: Context, parameters: RenewInvocationTokenParameters, body: RenewInvocationTokenRequest | None
 ) -> Answer:
     """A new token for the holder of one that still passes, or has only just expired."""
-    answer = await context.write("renew_invocation_token", parameters, body, limits=(*TOKEN, "run.renew_grace"))
+    limits = (*TOKEN, "run.renew_grace", "service.gap")
+    answer = await context.write("renew_invocation_token", parameters, body, limits=limits)
     made = _tokens(answer, context.invocations)
     if not made or answer.body is None:
         return answer

@@ -127,7 +127,10 @@ class Key:
 
 
 def _declare(*keys: Key) -> Mapping[str, Key]:
-    return MappingProxyType({key.name: key for key in keys})
+    declared = {key.name: key for key in keys}
+    if len(declared) < len(keys):
+        raise ValueError("a key is declared twice")
+    return MappingProxyType(declared)
 
 
 DAY: Final = 86400
@@ -216,14 +219,6 @@ KEYS: Final[Mapping[str, Key]] = _declare(
         "How often signs of life are written, and the service says that it is there",
         0.05,
         3600,
-    ),
-    Key(
-        "run.max_steps_persisted",
-        "count",
-        1000,
-        "Steps kept of a run; above it the oldest become one summary",
-        10,
-        10**5,
     ),
     Key("run.followups_max", "count", 20, "Most follow-ups that wait on one run", 1, 1000),
     Key("run.step_detail_max_bytes", "bytes", 16 * 1024, "Largest detail of a step", 256, 1024**2),

@@ -6,12 +6,15 @@ DECLARE
     v_grace  interval := make_interval(secs => (p_args->'limits'->>'run.renew_grace')::double precision);
     v_denial text := livebox.authorize((p_caller->>'principal')::uuid, 'run.control',
                                        jsonb_build_object('run_id', p_args->>'run_id'));
+    v_end    timestamptz := to_timestamp((p_args->'invocation'->>'expires_at')::double precision);
     v_run    livebox.runs;
     v_now    timestamptz;
 BEGIN
     IF v_denial IS NOT NULL THEN
         RETURN livebox.refused(v_denial);
     END IF;
+    -- The grace counts from when the service could be reached: an outage longer than a token's life loses no holder.
+    v_grace := v_grace + greatest('0', livebox.service_since(livebox.clock(), p_args->'limits') - v_end);
     SELECT * INTO STRICT v_run FROM livebox.runs r WHERE r.id = (p_args->>'run_id')::uuid FOR NO KEY UPDATE;
     v_denial := livebox.invocation_refusal(v_run, p_args->'invocation', v_grace);
     IF v_denial IN ('invalid_token', 'token_expired') THEN
@@ -33,4 +36,4 @@ BEGIN
         effects => livebox.invocation_effect(v_run, 0, p_args->'limits'));
 END $$;
 COMMENT ON FUNCTION livebox.renew_invocation_token(jsonb, jsonb) IS
-    'A new token id for the holder of a run, who may come until run.renew_grace after the token expired; the effect says what to make the token from. Repeated with the token that it came from, the same one again while that has not been used. Needs the limits run.renew_grace and invocation.ttl.';
+    'A new token id for the holder of a run, who may come until run.renew_grace after the token expired, or after the service is there again; the effect says what to make the token from. Repeated with the token that it came from, the same one again while that has not been used. Needs the limits run.renew_grace, service.gap and invocation.ttl.';

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from datetime import datetime
 from typing import Any
 
+import psycopg2
 import pytest
 
 from db import Database
 from livebox.jobs.availability import Availability
+from tests.fixtures.waiting import eventually
 from tests.jobs.watch import CANCEL, DELIVERY, GAP, MOMENT, NOON, STALE, STALL, Watch
-from tests.runs.stage import Work
+from tests.runs.stage import LIMITS, Work
 
 FAR = 10 * STALL
 
@@ -58,6 +61,24 @@ async def test_many_that_return_at_once_agree(watch: Watch, db_of_another: Datab
     watch.at(FAR, away=True)
     await asyncio.gather(*(one.touch() for one in [watch.availability, other] * 10))
     assert since(watch) == watch.time(FAR)
+
+
+async def test_the_first_that_returns_says_since_when(watch: Watch) -> None:
+    watch.at(FAR, away=True)
+    with closing(psycopg2.connect(watch.stage.dsn)) as other, other.cursor() as cursor:
+        cursor.execute("SELECT livebox.touch_service(%s)", (float(GAP),))
+        watch.at(FAR + 1, away=True)
+        touch = asyncio.create_task(watch.availability.touch())
+        await eventually(
+            lambda: watch.stage.sql(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'livebox writer%' "
+                "AND wait_event_type = 'Lock'"
+            ),
+            "the second at the row",
+        )
+        other.commit()
+    await touch
+    assert service(watch) == {"available_since": watch.time(FAR), "touched_at": watch.time(FAR + 1)}
 
 
 async def test_a_clock_that_goes_back_opens_no_gap(watch: Watch) -> None:
@@ -141,6 +162,21 @@ async def test_an_agent_that_beats_after_an_outage_goes_on(watch: Watch) -> None
     watch.at(6 * STALE + 1)
     assert await watch.reaper.sweep() == 0
     assert (await watch.stage.finish(work)).code == "ok"
+
+
+async def test_a_token_that_expired_in_an_outage_can_still_be_renewed(watch: Watch) -> None:
+    """A holder that could not renew in time because nobody was there goes on."""
+    _, work = await watch.stage.working()
+    ttl, grace = LIMITS["invocation.ttl"], LIMITS["run.renew_grace"]
+    work.invocation["expires_at"] = watch.time(ttl).timestamp()
+    watch.at(FAR, away=True)
+    assert ttl + grace < FAR
+    await watch.availability.touch()
+    watch.at(FAR + grace - MOMENT)
+    assert (await watch.stage.finish(work)).code == "token_expired"
+    assert (await watch.stage.control("renew_invocation_token", work)).code == "ok"
+    watch.at(FAR + grace)
+    assert (await watch.stage.control("renew_invocation_token", work)).code == "token_expired"
 
 
 async def test_it_knows_the_time_of_the_database(watch: Watch) -> None:
