@@ -7,7 +7,7 @@ import importlib
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -23,6 +23,7 @@ from livebox.cursors import Cursors
 from livebox.edge import Edge, Handler, ResponseCheck
 from livebox.invocations import Invocations
 from livebox.jobs.availability import Availability
+from livebox.jobs.consequences import Consequences
 from livebox.jobs.life import Life
 from livebox.jobs.reaper import Reaper
 from livebox.jobs.retention import Retention
@@ -62,7 +63,7 @@ class App:
             queue_max=settings.integer("lane.queue_max"),
             statement_timeout=settings.number("db.statement_timeout"),
             on_batch=self.telemetry.batch,
-            on_effects=self.telemetry.record,
+            on_effects=self._committed,
         )
         self.invocations = Invocations(keyring.invocation_keys())
         self.service = Service(self.database, self.telemetry, self.invocations)
@@ -70,6 +71,7 @@ class App:
         self.life = Life(self.database, settings, on_turn=turn)
         self._availability = Availability(self.database, settings, on_turn=turn)
         self._reaper = Reaper(self.database, settings, self.life, on_turn=turn)
+        self._consequences = Consequences(self.database, settings, on_turn=turn)
         self._retention = Retention(self.database, settings, on_turn=turn)
         self.edge = Edge(
             Plant(
@@ -107,18 +109,22 @@ class App:
         except BaseException:
             await self.database.stop()
             raise
-        for job in (self._availability, self.life, self._reaper, self._retention):
+        for job in (self._availability, self.life, self._reaper, self._consequences, self._retention):
             job.start()
 
     async def stop(self) -> None:
         """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
         self.service.stopping = True
         await self._server.stop()
-        for job in (self._reaper, self._retention, self._availability):
+        for job in (self._reaper, self._consequences, self._retention, self._availability):
             await job.stop()
         await self.life.end()
         await self.database.stop()
         self.telemetry.close()
+
+    def _committed(self, effects: list[dict[str, Any]]) -> None:
+        self.telemetry.record(effects)
+        self._consequences.heard(effects)
 
     async def _resolve(self, token_hash: str) -> Answer:
         return await self.database.readers.call("authenticate_token", None, {"hash": token_hash})

@@ -79,7 +79,7 @@ class Telemetry:
                     self._authz.add(1, {"reason": reason if reason in _AUTHZ_REASONS else OTHER})
                 case "log":
                     log.fact(effect)
-                case "invocation":  # for the handler, which makes the token
+                case "invocation" | "consequence":  # for the handler, which makes the token; for the job, which begins
                     pass
                 case _:
                     log.logger("telemetry").warning("unknown_effect")

@@ -20,7 +20,8 @@ BEGIN
      WHERE t.id = v_id
     RETURNING * INTO v_thread;
     PERFORM livebox.append_thread_event('thread.deleted', v_thread, v_me, jsonb_build_object('thread_id', v_id));
-    RETURN livebox.done('no_content', NULL);
+    RETURN livebox.done('no_content', NULL,
+                        effects => livebox.note_consequence('thread_deleted', v_me, jsonb_build_object('thread_id', v_id)));
 END $$;
 COMMENT ON FUNCTION livebox.delete_thread(jsonb, jsonb) IS
-    'deleteThread: for who manages the channel. Its messages and runs are not there any more for anybody.';
+    'deleteThread: for who manages the channel. Its messages and runs are not there any more for anybody, and its active run ends.';

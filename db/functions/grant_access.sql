@@ -46,4 +46,4 @@ BEGIN
     RETURN livebox.done('created', livebox.grant_json(v_grant), v_grant.version, 'grant', v_grant.id::text);
 END $$;
 COMMENT ON FUNCTION livebox.grant_access(jsonb, jsonb) IS
-    'grantAccess: for who manages the space or channel. Granting again to the same holder in the same place replaces the level.';
+    'grantAccess: for who manages the space or channel. Granting again to the same holder in the same place replaces the level. The lowest level still reads, so lowering ends no run: who may not trigger any more is told so when work is handed over.';

@@ -12,6 +12,7 @@ BEGIN
     DELETE FROM livebox.grants g WHERE g.id = v_grant.id;
     PERFORM livebox.access_changed('grant', v_me, v_grant.principal_id, v_grant.group_id, jsonb_build_object(
         'space_id', v_grant.space_id, 'channel_id', v_grant.channel_id));
-    RETURN livebox.done('no_content', NULL);
+    RETURN livebox.done('no_content', NULL, effects => livebox.note_consequence('access_revoked', v_me, jsonb_build_object(
+        'principal_id', v_grant.principal_id, 'space_id', v_grant.space_id, 'channel_id', v_grant.channel_id)));
 END $$;
-COMMENT ON FUNCTION livebox.revoke_access(jsonb, jsonb) IS 'revokeAccess: for who manages the place of the grant. The next read obeys.';
+COMMENT ON FUNCTION livebox.revoke_access(jsonb, jsonb) IS 'revokeAccess: for who manages the place of the grant. The next read obeys; runs of those who may not read there any more end.';

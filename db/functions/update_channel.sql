@@ -7,6 +7,7 @@ DECLARE
     v_refusal livebox.answer;
     v_old     livebox.channels;
     v_new     livebox.channels;
+    v_effects jsonb;
 BEGIN
     v_denial := livebox.authorize(v_me, 'structure.manage', jsonb_build_object('channel_id', v_id));
     IF v_denial IS NOT NULL THEN
@@ -46,10 +47,13 @@ BEGIN
                                            jsonb_build_object('channel_id', v_id, 'level', CASE WHEN a.id = v_new.operator_agent_id THEN 'write' END))
                FROM unnest(ARRAY[v_old.operator_agent_id, v_new.operator_agent_id]) AS a(id) WHERE a.id IS NOT NULL;
         END IF;
+        IF v_new.read_only AND NOT v_old.read_only THEN
+            v_effects := livebox.note_consequence('channel_read_only', v_me, jsonb_build_object('channel_id', v_id));
+        END IF;
         PERFORM livebox.append_event('channel.updated', v_me, jsonb_build_object('channel_id', v_id), 'channel', v_id::text,
                                      v_new.version, 'message.read', jsonb_build_object('channel', livebox.channel_json(v_new)));
     END IF;
-    RETURN livebox.done('ok', livebox.channel_json(v_new, livebox.channel_level(v_me, v_id)), v_new.version);
+    RETURN livebox.done('ok', livebox.channel_json(v_new, livebox.channel_level(v_me, v_id)), v_new.version, effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.update_channel(jsonb, jsonb) IS
-    'updateChannel: name, switches and operator, for who manages it. What is stored already changes nothing.';
+    'updateChannel: name, switches and operator, for who manages it. Read-only ends the runs of the channel. What is stored already changes nothing.';

@@ -6,6 +6,7 @@ DECLARE
     v_refusal livebox.answer;
     v_old     livebox.principals;
     v_new     livebox.principals;
+    v_effects jsonb;
 BEGIN
     IF livebox.authorize(v_me, 'structure.manage', '{}') IS NOT NULL THEN
         RETURN livebox.refused('forbidden');
@@ -41,12 +42,16 @@ BEGIN
         RETURNING * INTO v_new;
         IF v_new.status <> v_old.status THEN
             PERFORM livebox.access_changed('status', v_me, v_new.id, NULL);
+            IF v_new.status = 'disabled' AND v_new.kind IN ('person', 'agent') THEN
+                v_effects := livebox.note_consequence(CASE v_new.kind WHEN 'person' THEN 'user_disabled' ELSE 'agent_disabled' END,
+                                                      v_me, jsonb_build_object('principal_id', v_new.id));
+            END IF;
         ELSIF (v_new.billing_mode, v_new.credential_holder_id, v_new.tool_class)
               IS DISTINCT FROM (v_old.billing_mode, v_old.credential_holder_id, v_old.tool_class) THEN
             PERFORM livebox.access_changed('policy', v_me, v_new.id, NULL);
         END IF;
     END IF;
-    RETURN livebox.done('ok', livebox.principal_json(v_new), v_new.version);
+    RETURN livebox.done('ok', livebox.principal_json(v_new), v_new.version, effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.update_principal(jsonb, jsonb) IS
-    'updatePrincipal: owners only. Disabling ends tokens and rights at once; the last active owner stays.';
+    'updatePrincipal: owners only. Disabling ends tokens and rights at once, and runs after it; the last active owner stays.';
