@@ -25,7 +25,6 @@ LIMITS: Final = {
     "run.cancel_timeout": 30,
     "run.max_steps_persisted": 20,
     "run.step_detail_max_bytes": 1024,
-    "run.max_steps_persisted": 20,
     "invocation.ttl": 900,
     "snapshot.channels_max": 1000,
     "snapshot.threads_max": 1000,

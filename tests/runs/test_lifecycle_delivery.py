@@ -160,6 +160,32 @@ async def test_resumed_run_is_handed_to_one_of_two(stage: Stage, other: Database
     assert third.invocation["claim_id"] != work.invocation["claim_id"]
 
 
+@pytest.mark.parametrize(("lease", "grace"), [(1, 60), (60, 1)], ids=["still present", "still leased"])
+async def test_new_holder_has_the_lease_and_the_grace(stage: Stage, lease: int, grace: int) -> None:
+    message, _ = await stage.waiting()
+    await stage.say("alex", message["thread_id"])
+    stage.later(GONE)
+    (work,) = await stage.claim("lotse")
+    stage.later(GONE + 10)
+    limits = {**LIMITS, "run.claim_lease": lease, "run.holder_grace": grace}
+    body = {"claim_id": str(uuid.uuid4())}
+    outcome = await stage.write("claim_invocations", "lotse", body=body, limits=limits)
+    assert outcome.body["items"] == []
+    stage.later(3 * GONE)
+    (again,) = await stage.claim("lotse")
+    assert again.run_id == work.run_id
+
+
+async def test_many_that_nobody_answered_hide_no_answer(stage: Stage) -> None:
+    for _ in range(25):
+        await stage.waiting()
+    message, work = await stage.waiting()
+    await stage.say("alex", message["thread_id"])
+    stage.later(GONE)
+    (again,) = await stage.claim("lotse")
+    assert again.run_id == work.run_id
+
+
 async def test_running_run_is_handed_to_nobody(stage: Stage) -> None:
     message, _ = await stage.working()
     await stage.say("alex", message["thread_id"])

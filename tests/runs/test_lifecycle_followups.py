@@ -140,6 +140,7 @@ async def test_taken_one_whose_message_is_gone_is_cancelled(stage: Stage) -> Non
     await stage.write("delete_message", "alex", message_id=sent[0]["id"])
     await end(stage, work.run_id, "failed", "stale")
     assert [state for _, state in stage.followups(work.run_id)] == ["cancelled", "promoted"]
+    assert stage.runs(message["thread_id"])[1]["triggering_message_id"] == sent[1]["id"]
 
 
 async def test_denied_at_the_end_is_recorded(stage: Stage) -> None:

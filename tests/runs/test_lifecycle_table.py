@@ -134,3 +134,36 @@ def _explained(stage: Stage, work: Work, outcome: Outcome, version: int) -> None
     assert (current["state"], current["version"]) == (row["state"], version)
     pairs = stage.sql("SELECT to_state FROM livebox.run_transitions WHERE from_state = %s", row["state"])
     assert current["allowed"] == sorted(pair["to_state"] for pair in pairs)
+
+
+# What writes a run is given the row as it was read, and writes nothing when that is not the row any more.
+WRITERS: Final = {
+    "transition": "livebox.transition_run(r, 'completed', NULL, 'adapter', NULL, '{}', '{}')",
+    "step": "livebox.count_step(r, 1, livebox.clock())",
+    "follow-up added": "livebox.add_followup(r, '{other}', livebox.clock())",
+    "follow-up taken": "livebox.set_followup(r, '{message}', 'delivered')",
+    "claim": "livebox.claim_run(r, gen_random_uuid(), '{}')",
+    "request to cancel": "livebox.ask_cancel(r, '{alex}', '{}')",
+    "stall": "livebox.show_stall(r, livebox.clock())",
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("stale", ["version", "state"])
+async def test_row_that_is_read_too_early_writes_nothing(stage: Stage, writer: str, stale: str) -> None:
+    message, work = await stage.working()
+    other = await stage.say("owner", message["thread_id"], "lotse")
+    names = {"message": other["id"], "other": message["id"], "alex": stage.id("alex")}
+    call = WRITERS[writer]
+    for name, value in names.items():
+        call = call.replace("{" + name + "}", value)
+    early = {"version": "version - 1", "state": "version"}[stale]
+    as_read = f"to_jsonb(r) || jsonb_build_object('version', {early}, 'state', '{'waiting_input' if stale == 'state' else 'running'}')"
+    before = stage.image(work.run_id)
+    with pytest.raises(Exception, match="changed under its lock") as raised:
+        stage.sql(
+            f"SELECT {call} FROM (SELECT (jsonb_populate_record(NULL::livebox.runs, {as_read})).*"
+            f" FROM livebox.runs r WHERE id = '{work.run_id}') AS r"
+        )
+    assert raised.value.pgcode == "LB120"  # type: ignore[attr-defined]
+    assert stage.image(work.run_id) == before
