@@ -29,7 +29,7 @@ class Service(Protocol):
     """What the process knows about itself."""
 
     async def readiness(self) -> Answer:
-        """Body `Readiness`; code ok, or NOT_READY while the database does not answer or commit, or the server is stopping."""
+        """Body `Readiness`; code ok, or NOT_READY: the database does not answer or commit, or the server stops."""
         ...
 
     async def metrics(self) -> Answer:

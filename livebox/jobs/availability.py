@@ -29,15 +29,16 @@ class Availability(Loop):
         super().__init__("availability", settings.number("run.life_flush_interval"), self.touch, on_turn=on_turn)
         self._database = database
         self._gap = float(settings.number("service.gap"))
-        self._ahead = 0.0
+        self._ahead: float | None = None
 
     async def touch(self) -> None:
         """Say that this process is there. Raises `db.DatabaseError`."""
         ((now_us, away),) = await self._database.writer.run(_TOUCH, self._gap)
-        self._ahead = now_us / 1e6 - asyncio.get_running_loop().time()
-        if away is not None:
-            _log.info("service_was_away", seconds=away)
+        first, self._ahead = self._ahead is None, now_us / 1e6 - asyncio.get_running_loop().time()
+        if away is not None and not first:  # before a start nobody is expected to be there
+            _log.warning("service_was_away", seconds=away)
 
     def now(self) -> float:
-        """Seconds of the epoch by the database's clock: the time of the last touch and what passed since then."""
+        """Seconds of the epoch by the database's clock: the time of the last touch and what passed since."""
+        assert self._ahead is not None  # noqa: S101  # a server touches before it listens
         return asyncio.get_running_loop().time() + self._ahead

@@ -133,6 +133,7 @@ async def test_a_waiting_run_is_never_stale(watch: Watch) -> None:
     await watch.asks(work)
     watch.at(MONTH)
     assert await watch.reaper.sweep() == 0
+    assert (await watch.reap(work.run_id)).code == "no_content"
     assert watch.end(work.run_id) == ("waiting_input", None)
 
 
