@@ -1,11 +1,13 @@
 -- A claim changes no version and appends no event of the run. What the caller needs to make the tokens goes out as
--- effects: the token itself never enters the database.
+-- effects: the token itself never enters the database. Where rights were taken from somebody whom very many runs wait for,
+-- each claim ends a few of them: all at once would take longer than a statement may, and so never be done.
 CREATE OR REPLACE FUNCTION livebox.claim_invocations(p_caller jsonb, p_args jsonb) RETURNS livebox.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_me      uuid := (p_caller->>'principal')::uuid;
     v_claim   uuid := (p_args->'body'->>'claim_id')::uuid;
     v_limit   bigint := coalesce((p_args->'body'->>'limit')::bigint, 1);
+    v_denied  CONSTANT bigint := 20;  -- looked at beyond what may be handed out
     v_lease   interval := make_interval(secs => (p_args->'limits'->>'run.claim_lease')::double precision);
     v_now     timestamptz := livebox.clock();
     v_run     livebox.runs;
@@ -29,7 +31,7 @@ BEGIN
         FOR v_run IN
             SELECT * FROM livebox.runs r
              WHERE r.agent_id = v_me AND r.state = 'queued' AND (r.claimed_at IS NULL OR r.claimed_at + v_lease <= v_now)
-             ORDER BY r.queued_at, r.id
+             ORDER BY r.queued_at, r.id LIMIT v_limit + v_denied
                FOR NO KEY UPDATE
         LOOP
             EXIT WHEN jsonb_array_length(v_items) >= v_limit;
@@ -46,4 +48,4 @@ BEGIN
     RETURN livebox.done('ok', jsonb_build_object('claim_id', v_claim, 'items', v_items), effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.claim_invocations(jsonb, jsonb) IS
-    'Hands queued runs to their agent, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, invocation.ttl and event.body_max_bytes.';
+    'Hands queued runs to their agent, each checked again with the rights of now; the same claim_id gets the same runs and token ids. It looks at twenty runs more than it may hand out. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, invocation.ttl and event.body_max_bytes.';
