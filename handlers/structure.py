@@ -80,7 +80,7 @@ async def get_thread(context: Context, parameters: GetThreadParameters) -> Answe
 
 async def delete_thread(context: Context, parameters: DeleteThreadParameters) -> Answer:
     """Takes a thread away, and with it all that hangs on it."""
-    return await context.write("delete_thread", parameters)
+    return await context.write("delete_thread", parameters, limits=("event.body_max_bytes",))
 
 
 async def move_thread(context: Context, parameters: MoveThreadParameters, body: MoveThreadRequest) -> Answer:

@@ -43,7 +43,8 @@ class Connection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("a response was already begun")
         manager = self._manager
-        assert isinstance(manager, Listener)  # noqa: S101  # who made this connection
+        if not isinstance(manager, Listener) or isinstance(exc, ConnectionError):
+            raise ConnectionError("the client went away")
         if isinstance(exc, HttpProcessingError):
             quoted = _QUOTED_LINE.search(message or "") if isinstance(exc, BadHttpMethod) else None
             response = manager.edge.refused(quoted[1], quoted[2]) if quoted else manager.edge.refused("", "")

@@ -1,5 +1,6 @@
 -- A claim changes no version and appends no event of the run. What the caller needs to make the tokens goes out as
--- effects: the token itself never enters the database.
+-- effects: the token itself never enters the database. Where rights were taken from somebody whom very many runs wait for,
+-- each claim ends a few of them: all at once would take longer than a statement may, and so never be done.
 CREATE OR REPLACE FUNCTION livebox.claim_invocations(p_caller jsonb, p_args jsonb) RETURNS livebox.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -300,3 +301,20 @@ def test_a_client_that_goes_away_harms_nobody(live: Live) -> None:
             with connect(live) as connection:
                 connection.sendall(sent[:cut])
     assert exchange(live, sent).status == 200
+
+
+def test_a_client_that_goes_away_in_the_middle_of_its_body_is_no_error(
+    own_live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = (
+        f"Authorization: Bearer {own_live.tokens['owner']}",
+        "Content-Type: application/json",
+        "Content-Length: 100",
+        "Expect: 100-continue",
+    )
+    with connect(own_live) as connection:
+        connection.sendall(request("POST", "/v1/spaces", *headers))
+        assert connection.recv(100).startswith(b"HTTP/1.1 100")  # now it waits for the body
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    own_live.run(own_live.app.stop())
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

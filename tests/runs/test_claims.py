@@ -194,6 +194,19 @@ async def test_denied_run_makes_room_for_the_next(stage: Stage) -> None:
     assert work.item["run"]["triggered_by"] == stage.id("owner")
 
 
+async def test_very_many_denied_runs_end_in_several_claims(stage: Stage) -> None:
+    """One statement that ended all of them would run into its time limit, again and again, and keep the lane busy."""
+    for _ in range(25):
+        await stage.queued("alex")
+    await stage.queued("owner")
+    stage.sql("DELETE FROM livebox.grants WHERE principal_id = %s", stage.id("alex"))
+    assert await stage.claim("lotse", limit=1) == []
+    (left,) = stage.sql("SELECT count(*) AS n FROM livebox.runs WHERE state = 'queued'")
+    assert left["n"] == 5
+    (work,) = await stage.claim("lotse", limit=1)
+    assert work.item["run"]["triggered_by"] == stage.id("owner")
+
+
 async def test_every_denial_has_a_reason_to_end_with(stage: Stage) -> None:
     """The words that authorize_invoke answers with are read from its own text."""
     (source,) = stage.sql("SELECT prosrc FROM pg_proc WHERE proname = 'authorize_invoke'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 import jwt
@@ -99,7 +100,8 @@ async def test_token_is_signed_with_a_published_key_and_says_what_it_is_for(clie
     claims = jwt.decode(item["token"], key, algorithms=["EdDSA"], audience=item["run"]["id"])
     assert claims["claim_id"] == claimed["claim_id"]
     assert claims["sub"] == clients.world.principals["lotse"]
-    assert item["expires_at"].endswith("Z")
+    assert datetime.fromisoformat(item["expires_at"]).timestamp() == claims["exp"]
+    assert claims["exp"] - claims["iat"] == clients.live.settings.integer("invocation.ttl")
 
 
 async def test_token_stands_in_no_row(clients: Clients) -> None:
