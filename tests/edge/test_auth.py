@@ -7,6 +7,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,21 @@ async def test_jwts_are_taken_over_the_wire_as_configured(own_jwt_live: tuple[Li
         assert expired.headers["WWW-Authenticate"] == 'Bearer error="token_expired"'
         nobody = await Client(session, live.url, token(sub="01933b7e-0000-7000-8000-00000000dead")).get("/v1/spaces")
         assert nobody.code == "invalid_token"
+
+
+async def test_jwts_expire_by_the_clock_of_the_database(own_jwt_live: tuple[Live, str]) -> None:
+    live, _ = own_jwt_live
+    sam = live.world.principals["sam"]
+    soon, later = token(sub=sam, exp=time.time() + 1800), token(sub=sam, exp=time.time() + 7200)
+    with closing(connect(live.dsn)) as sql, sql.cursor() as cursor:
+        cursor.execute(
+            "CREATE OR REPLACE FUNCTION livebox.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS "
+            "$$ SELECT clock_timestamp() + interval '1 hour' $$"
+        )
+    live.run(live.app._availability.touch())
+    async with client_session() as session:
+        assert (await Client(session, live.url, soon).get("/v1/spaces")).code == "token_expired"
+        assert (await Client(session, live.url, later).get("/v1/spaces")).status == 200
 
 
 @pytest.fixture

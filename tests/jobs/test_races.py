@@ -92,22 +92,38 @@ async def test_a_sign_that_is_being_written_is_waited_for(watch: Watch, db_of_an
 async def test_whoever_is_first_against_the_watch(watch: Watch, db_of_another: Database, rival: str) -> None:
     """A start against the delivery, a person's cancel and an agent's finish against silence: one end, said by one."""
     if rival == "start":
-        for _ in range(40):
+        for _ in range(ROUNDS):
             await watch.stage.queued()
-        held = await watch.stage.claim("lotse", limit=100)
+        held: list[Work] = []
+        while len(held) < ROUNDS:
+            held += await watch.stage.claim("lotse", limit=100)
     else:
-        held = await works(watch, 40)
+        held = await works(watch, ROUNDS)
     watch.at(DELIVERY)
+    codes: Counter[str] = Counter()
 
-    async def act(work: Work) -> Any:
+    async def act(work: Work) -> None:
         if rival == "start":
-            return await watch.stage.start(work)
-        return await (watch.stage.cancel("alex", work.run_id) if rival == "cancel" else watch.stage.finish(work))
+            outcome = await watch.stage.start(work)
+        elif rival == "cancel":
+            outcome = await watch.stage.cancel("alex", work.run_id)
+        else:
+            outcome = await watch.stage.finish(work)
+        codes[outcome.code] += 1
+        state, reason = watch.end(work.run_id)
+        if outcome.code == "ok":  # who is told that it was done was first
+            assert state == ("running" if rival == "start" else "completed")
+        elif outcome.code == "run_ended":
+            assert reason == ("agent_unavailable" if rival == "start" else "stale")
 
-    for work in held:
-        both = [act(work), watch.reap(work.run_id, db_of_another)]
+    for start in range(0, ROUNDS, 20):
+        both = [
+            what for work in held[start : start + 20] for what in (act(work), watch.reap(work.run_id, db_of_another))
+        ]
         random.shuffle(both)
         await asyncio.gather(*both)
+    assert set(codes) <= {"accepted" if rival == "cancel" else "ok", "run_ended"}
+    ended = ends(watch.stage)
     for work in held:
         state, reason = watch.end(work.run_id)
         allowed = {
@@ -116,7 +132,7 @@ async def test_whoever_is_first_against_the_watch(watch: Watch, db_of_another: D
             "finish": {("completed", None), ("failed", "stale")},
         }[rival]
         assert (state, reason) in allowed
-        assert ends(watch.stage)[work.run_id] == (state != "running")
+        assert ended[work.run_id] == (state != "running")
 
 
 async def test_two_processes_that_sweep_at_once_end_each_run_once(watch: Watch, db_of_another: Database) -> None:

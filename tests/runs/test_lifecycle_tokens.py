@@ -261,6 +261,16 @@ async def test_what_an_agent_does_is_a_sign_of_life(
     assert (moved > 29) == progress
 
 
+async def test_acknowledging_is_a_sign_of_life(stage: Stage) -> None:
+    message, work = await stage.working()
+    sent = await stage.say("alex", message["thread_id"])
+    before = stage.row(work.run_id)
+    stage.later(30)
+    assert (await stage.ack(work, sent["id"])).code == "ok"
+    after = stage.row(work.run_id)
+    assert (after["holder_seen_at"] - before["holder_seen_at"]).total_seconds() > 29
+
+
 async def test_beat_is_read_and_not_written(stage: Stage) -> None:
     message, work = await stage.working()
     await stage.say("alex", message["thread_id"])

@@ -32,7 +32,7 @@ async def test_running_run_ends_with_its_thread(stage: Stage) -> None:
     assert (stored["trigger_state"], stored["trigger_state_reason"]) == ("cancelled", "thread_deleted")
     (step,) = stage.sql("SELECT status FROM livebox.run_steps")
     assert step["status"] == "cancelled"
-    assert (await stage.finish(work)).code == "not_found"
+    assert (await stage.finish(work)).code == "run_ended"
     assert await stage.claim("lotse", work.invocation["claim_id"]) == []
 
 
