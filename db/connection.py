@@ -6,12 +6,15 @@ What aiopg needs to be handled for:
 - Cancelling a task that waits for a statement closes the connection while the backend goes on. So statements are only
   awaited by tasks that nobody cancels (the lane, the readers, the writer); callers wait on futures of theirs.
 - It never looks whether an idle connection still lives. A lost one shows at the next statement as ``ConnectionLost``.
+- After a connection was refused it leaves the closed descriptor with the loop. uvloop finds it again under the number
+  that the next socket gets, and raises an error that says nothing of the database.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -107,6 +110,7 @@ class Connection:
         self.close()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
+                _forget_closed_descriptor()
                 # No timeout of aiopg's: one timer of ours costs a tenth of its wait_for around every statement.
                 none: Any = None
                 self._connection = await aiopg.connect(self._dsn, timeout=none, enable_hstore=False, enable_uuid=False)
@@ -207,6 +211,15 @@ def check_server(version: int, *, fsync: bool, full_page_writes: bool) -> None:
         raise UnsuitableServer("the server runs with fsync = off: it may lose what it acknowledged")
     if not full_page_writes:
         raise UnsuitableServer("the server runs with full_page_writes = off: a crash may corrupt its data")
+
+
+def _forget_closed_descriptor() -> None:
+    """Makes the loop forget the descriptor that the next socket gets: the lowest free one, so nothing else has it."""
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    loop = asyncio.get_running_loop()
+    loop.remove_writer(free)
+    loop.remove_reader(free)
 
 
 def _with_keepalive(dsn: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
+import uvloop
 
 from db import Database, DatabaseUnavailable, UnsuitableServer
 from db.connection import Connection, check_server
@@ -83,6 +85,20 @@ async def test_the_process_does_not_start_on_one(own_server: Server, setting: st
 async def test_a_database_that_is_not_there(empty_dsn: str) -> None:
     with pytest.raises(DatabaseUnavailable):
         await Database(empty_dsn.replace("dbname=", "dbname=no_such_"), lane_patience=0.1).start()
+
+
+def test_a_refused_connection_leaves_nothing_behind() -> None:
+    """uvloop would meet the closed descriptor of one attempt again in the next."""
+
+    async def attempts(port: int) -> None:
+        connection = Connection(f"host=127.0.0.1 port={port} dbname=none", name="test")
+        for _ in range(10):
+            with pytest.raises(DatabaseUnavailable):
+                await connection.open()
+
+    with socket.socket() as nobody:  # has the port and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        uvloop.run(attempts(nobody.getsockname()[1]))
 
 
 def test_a_connection_string_that_is_none_does_not_show_up_in_the_error() -> None:
