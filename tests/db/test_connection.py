@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import uvloop
+from psycopg2.extensions import make_dsn, parse_dsn
 
 from db import Database, DatabaseUnavailable, UnsuitableServer
 from db.connection import Connection, check_server
@@ -99,6 +100,18 @@ def test_a_refused_connection_leaves_nothing_behind() -> None:
     with socket.socket() as nobody:  # has the port and does not listen
         nobody.bind(("127.0.0.1", 0))
         uvloop.run(attempts(nobody.getsockname()[1]))
+
+
+async def test_a_database_at_the_second_of_two_hosts(empty_dsn: str) -> None:
+    """What a name with two addresses is too, when only one of them is listened on."""
+    given = parse_dsn(empty_dsn)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        hosts = {"host": f"127.0.0.1,{given['host']}", "port": f"{nobody.getsockname()[1]},{given.get('port', 5432)}"}
+        connection = Connection(make_dsn(empty_dsn, **hosts), name="test")
+        await connection.open()
+        assert await connection.fetch("SELECT 1") == [(1,)]
+        connection.close()
 
 
 def test_a_connection_string_that_is_none_does_not_show_up_in_the_error() -> None:
