@@ -6,13 +6,19 @@ What aiopg needs to be handled for:
 - Cancelling a task that waits for a statement closes the connection while the backend goes on. So statements are only
   awaited by tasks that nobody cancels (the lane, the readers, the writer); callers wait on futures of theirs.
 - It never looks whether an idle connection still lives. A lost one shows at the next statement as ``ConnectionLost``.
+- After a connection was refused it leaves the closed descriptor with the loop. uvloop finds it again under the number
+  that the next socket gets, and raises an error that says nothing of the database.
+- It watches one descriptor per connection, but libpq takes another for each further address that it tries. So each
+  address of a host, and each of several hosts, is a connection of its own here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -105,11 +111,23 @@ class Connection:
     async def open(self) -> None:
         """Opens a session. Raises ``ConnectionLost``, or ``UnsuitableServer`` for a server that may lose commits."""
         self.close()
+        refused = ConnectionLost("the database's host has no address")
+        for place in await _places(self._dsn):
+            try:
+                await self._open(place)
+            except ConnectionLost as error:
+                refused = error
+            else:
+                return
+        raise refused
+
+    async def _open(self, dsn: str) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
+                _forget_closed_descriptor()
                 # No timeout of aiopg's: one timer of ours costs a tenth of its wait_for around every statement.
                 none: Any = None
-                self._connection = await aiopg.connect(self._dsn, timeout=none, enable_hstore=False, enable_uuid=False)
+                self._connection = await aiopg.connect(dsn, timeout=none, enable_hstore=False, enable_uuid=False)
             psycopg2.extensions.register_type(psycopg2.extensions.BYTES, self._connection.raw)
             self._cursor = await self._connection.cursor()
             await self._prepare()
@@ -207,6 +225,37 @@ def check_server(version: int, *, fsync: bool, full_page_writes: bool) -> None:
         raise UnsuitableServer("the server runs with fsync = off: it may lose what it acknowledged")
     if not full_page_writes:
         raise UnsuitableServer("the server runs with full_page_writes = off: a crash may corrupt its data")
+
+
+async def _places(dsn: str) -> list[str]:
+    """A connection string for each address that ``dsn`` stands for, in the order in which libpq would try them."""
+    given = psycopg2.extensions.parse_dsn(dsn)
+    hosts = given.get("host", "").split(",")
+    ports = given.get("port", "").split(",")
+    if given.get("hostaddr") or len(ports) not in (1, len(hosts)):
+        return [dsn]
+    places = []
+    for index, host in enumerate(hosts):
+        port = ports[index if len(ports) > 1 else 0]
+        here = {"host": host, "port": port} if len(hosts) > 1 else {}
+        if not host or host.startswith(("/", "@")):
+            places.append(str(psycopg2.extensions.make_dsn(dsn, **here)))
+            continue
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = dict.fromkeys(info[4][0] for info in found)
+            places += [str(psycopg2.extensions.make_dsn(dsn, **here, hostaddr=address)) for address in addresses]
+    return places
+
+
+def _forget_closed_descriptor() -> None:
+    """Makes the loop forget the descriptor that the next socket gets: the lowest free one, so nothing else has it."""
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    loop = asyncio.get_running_loop()
+    loop.remove_writer(free)
+    loop.remove_reader(free)
 
 
 def _with_keepalive(dsn: str) -> str:

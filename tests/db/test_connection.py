@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
+import uvloop
+from psycopg2.extensions import make_dsn, parse_dsn
 
 from db import Database, DatabaseUnavailable, UnsuitableServer
 from db.connection import Connection, check_server
@@ -83,6 +86,32 @@ async def test_the_process_does_not_start_on_one(own_server: Server, setting: st
 async def test_a_database_that_is_not_there(empty_dsn: str) -> None:
     with pytest.raises(DatabaseUnavailable):
         await Database(empty_dsn.replace("dbname=", "dbname=no_such_"), lane_patience=0.1).start()
+
+
+def test_a_refused_connection_leaves_nothing_behind() -> None:
+    """uvloop would meet the closed descriptor of one attempt again in the next."""
+
+    async def attempts(port: int) -> None:
+        connection = Connection(f"host=127.0.0.1 port={port} dbname=none", name="test")
+        for _ in range(10):
+            with pytest.raises(DatabaseUnavailable):
+                await connection.open()
+
+    with socket.socket() as nobody:  # has the port and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        uvloop.run(attempts(nobody.getsockname()[1]))
+
+
+async def test_a_database_at_the_second_of_two_hosts(empty_dsn: str) -> None:
+    """What a name with two addresses is too, when only one of them is listened on."""
+    given = parse_dsn(empty_dsn)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        hosts = {"host": f"127.0.0.1,{given['host']}", "port": f"{nobody.getsockname()[1]},{given.get('port', 5432)}"}
+        connection = Connection(make_dsn(empty_dsn, **hosts), name="test")
+        await connection.open()
+        assert await connection.fetch("SELECT 1") == [(1,)]
+        connection.close()
 
 
 def test_a_connection_string_that_is_none_does_not_show_up_in_the_error() -> None:
