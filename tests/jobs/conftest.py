@@ -9,10 +9,10 @@ import pytest_asyncio
 
 from db import Database
 from tests.jobs.watch import Watch
-from tests.runs.conftest import stage, world_template
+from tests.runs.conftest import other, stage, world_template
 from tests.runs.stage import Stage
 
-__all__ = ["stage", "world_template"]
+__all__ = ["other", "stage", "world_template"]
 
 
 @pytest.fixture

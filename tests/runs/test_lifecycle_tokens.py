@@ -79,6 +79,9 @@ TOKENS: dict[str, tuple[Callable[[Work], Work], str]] = {
 @pytest.mark.parametrize("kind", TOKENS)
 async def test_token_that_does_not_hold_the_run(stage: Stage, kind: str) -> None:
     shown, code = TOKENS[kind]
+    stage.sql(
+        "UPDATE livebox.service SET available_since = livebox.clock() - interval '1 day', touched_at = livebox.clock()"
+    )
     _, work = await stage.working()
     for operation, args in operations().items():
         outcome = await refusals(stage, work, shown(work), operation, args)
@@ -219,6 +222,15 @@ async def test_grace_ends(stage: Stage) -> None:
     _, old = await stage.working()
     stage.later(TTL + GRACE + 2)
     assert (await refusals(stage, old, old, "renew_invocation_token", {})).code == "token_expired"
+
+
+async def test_grace_counts_from_when_the_service_could_be_reached(stage: Stage) -> None:
+    _, old = await stage.working()
+    stage.later(10 * TTL)
+    stage.sql("UPDATE livebox.service SET available_since = livebox.clock()")  # it was away all the while
+    assert (await stage.step(old)).code == "token_expired"
+    new = await stage.renew(old)
+    assert (await stage.step(new)).code == "ok"
 
 
 async def test_replaced_holder_cannot_renew(stage: Stage) -> None:
