@@ -107,7 +107,7 @@ class Authenticator:
         known = await self._local(token) if token.startswith(TOKEN_PREFIX) else self._jwt(token)
         if len(self._known) >= MAX_KNOWN:
             self._known.pop(next(iter(self._known)))
-        self._known[header] = known
+        self._known[f"Bearer {token}"] = known
         return known.caller
 
     async def _local(self, token: str) -> _Known:

@@ -1,5 +1,7 @@
 """Fixtures for all tests: see tests/fixtures/."""
 
+import pytest
+
 pytest_plugins = [
     "tests.fixtures.database",
     "tests.fixtures.operations",
@@ -8,3 +10,11 @@ pytest_plugins = [
     "tests.fixtures.serving",
     "tests.fixtures.world",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long those tests go on that find more the longer they run; `make soak` asks for much."""
+    parser.addoption("--kills", type=int, default=50, help="how often the server is killed under load")
+    parser.addoption(
+        "--histories", type=int, default=60, help="random histories that are played against the model of runs"
+    )

@@ -17,10 +17,7 @@ BEGIN
         RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
     END IF;
     PERFORM livebox.run_event('run.changed', v_run, p_by, jsonb_build_object('cancel', livebox.run_cancel_json(v_run)));
-    PERFORM livebox.append_event(
-        'run.cancel_requested', p_by, '{}', 'run', v_run.id::text, v_run.version, 'personal',
-        jsonb_build_object('run_id', v_run.id, 'cancel', livebox.run_cancel_json(v_run)), v_run.agent_id);
     RETURN v_run;
 END $$;
 COMMENT ON FUNCTION livebox.ask_cancel(livebox.runs, uuid, jsonb) IS
-    'Records on a running run that it shall be cancelled, until when its agent may answer, and tells who watches it and, personally, its agent. Needs the limit run.cancel_timeout.';
+    'Records on a running run that it shall be cancelled, until when its agent may answer, and tells who watches it; its agent hears of it by heartbeats, since its work never comes from the log. Needs the limit run.cancel_timeout.';

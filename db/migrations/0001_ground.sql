@@ -310,7 +310,12 @@ COMMENT ON INDEX livebox.threads_live IS 'All threads that are there, newest las
 CREATE INDEX threads_channel ON livebox.threads (channel_id, id) WHERE deleted_at IS NULL;
 COMMENT ON INDEX livebox.threads_channel IS 'The threads of a channel, newest last.';
 CREATE TRIGGER threads_version BEFORE UPDATE ON livebox.threads FOR EACH ROW
-    WHEN (OLD.last_thread_seq = NEW.last_thread_seq) EXECUTE FUNCTION livebox.guard_version();
+    WHEN ((OLD.id, OLD.channel_id, OLD.is_main, OLD.parent_message_id, OLD.title, OLD.title_source, OLD.operator_agent_id,
+           OLD.version, OLD.created_by, OLD.created_at, OLD.updated_at, OLD.deleted_at)
+          IS DISTINCT FROM
+          (NEW.id, NEW.channel_id, NEW.is_main, NEW.parent_message_id, NEW.title, NEW.title_source, NEW.operator_agent_id,
+           NEW.version, NEW.created_by, NEW.created_at, NEW.updated_at, NEW.deleted_at))
+    EXECUTE FUNCTION livebox.guard_version();
 COMMENT ON TRIGGER threads_version ON livebox.threads IS 'Versions rise; counting an event is no change.';
 
 CREATE TABLE livebox.grants (

@@ -8,10 +8,10 @@ INSERT INTO livebox.sqlstates (sqlstate, name, problem, meaning) VALUES
     ('LB102', 'run_version', 'internal_error', 'A change that counts did not raise the version of its run, or the version fell.'),
     ('LB103', 'run_final', 'run_ended', 'An ended run was changed in more than the few things that may still come.'),
     ('LB104', 'run_write_once', 'internal_error', 'A column of a run that is written once was written again.'),
-    ('LB105', 'run_time', 'internal_error', 'A state would begin before the one it follows.'),
+    ('LB105', 'run_time', 'internal_error', 'A state would begin before the one it follows, or a run start without working.'),
     ('LB106', 'run_step_final', 'internal_error', 'A step of an ended run was written, or a finished step changed.'),
     ('LB107', 'run_step_write_once', 'internal_error', 'What a step is (run, ordinal, parent, kind, name, start) was changed.'),
-    ('LB108', 'run_followup_final', 'internal_error', 'A follow-up came back from an end state, or what it is was changed.'),
+    ('LB108', 'run_followup_final', 'internal_error', 'A follow-up came for an ended run or back from an end state, or what it is was changed.'),
     ('LB109', 'trigger_reason', 'internal_error', 'A trigger state carries a reason that is in neither list.'),
     ('LB120', 'run_lost', 'internal_error', 'A run changed between being read under lock and being written.'),
     ('LB121', 'run_reason', 'internal_error', 'The server gave a reason that it may not give for that state.'),
@@ -393,6 +393,9 @@ BEGIN
     IF NEW.state_changed_at < OLD.state_changed_at THEN
         RAISE EXCEPTION 'a state cannot begin before the one it follows' USING ERRCODE = 'LB105';
     END IF;
+    IF OLD.started_at IS NULL AND NEW.started_at IS NOT NULL AND NEW.state <> 'running' THEN
+        RAISE EXCEPTION 'a run starts by working' USING ERRCODE = 'LB105';
+    END IF;
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION livebox.guard_run_transition() IS 'LB101, LB102, LB105: a transition is one of run_transitions, raises the version and goes forward in time.';
@@ -481,6 +484,12 @@ COMMENT ON TRIGGER run_steps_final ON livebox.run_steps IS 'See guard_run_step.'
 
 CREATE FUNCTION livebox.guard_run_followup() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF EXISTS (SELECT FROM livebox.runs r WHERE r.id = NEW.run_id AND r.finished_at IS NOT NULL) THEN
+            RAISE EXCEPTION 'an ended run gets no follow-up' USING ERRCODE = 'LB108';
+        END IF;
+        RETURN NEW;
+    END IF;
     IF OLD.state IN ('promoted', 'returned', 'cancelled')
        OR (NEW.run_id, NEW.message_id, NEW.position) IS DISTINCT FROM (OLD.run_id, OLD.message_id, OLD.position)
        OR (OLD.state = 'delivered' AND NEW.state = 'pending') THEN
@@ -488,8 +497,8 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION livebox.guard_run_followup() IS 'LB108: a follow-up only goes forward.';
-CREATE TRIGGER run_followups_forward BEFORE UPDATE ON livebox.run_followups
+COMMENT ON FUNCTION livebox.guard_run_followup() IS 'LB108: a follow-up comes while the run is active and only goes forward.';
+CREATE TRIGGER run_followups_forward BEFORE INSERT OR UPDATE ON livebox.run_followups
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_run_followup();
 COMMENT ON TRIGGER run_followups_forward ON livebox.run_followups IS 'See guard_run_followup.';
 

@@ -288,6 +288,17 @@ def test_every_sqlstate_is_documented(rows: Rows) -> None:
     assert {row["state"] for row in raised} == {row["state"] for row in documented}
 
 
+@pytest.mark.parametrize("change", ["title = 'x'", "deleted_at = livebox.clock()", "created_by = NULL, title = 'y'"])
+def test_counting_an_event_hides_no_other_change(rows: Rows, change: str) -> None:
+    thread = rows.thread()
+    rows.run_sql("UPDATE livebox.threads SET last_thread_seq = last_thread_seq + 1 WHERE id = %s", thread)
+    with pytest.raises(Refused) as refused:
+        rows.run_sql(
+            f"UPDATE livebox.threads SET last_thread_seq = last_thread_seq + 1, {change} WHERE id = %s", thread
+        )
+    assert refused.value.sqlstate == "LB003"
+
+
 def test_numbers_go_on_past_four_bytes(rows: Rows) -> None:
     rows.run_sql("SELECT setval('livebox.event_seq', %s)", PAST_INT4)
     thread = rows.thread()

@@ -81,6 +81,14 @@ def test_state_cannot_begin_before_the_one_it_follows(rows: Rows) -> None:
     assert refused.value.sqlstate == "LB105"
 
 
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_run_that_never_worked_has_no_start(rows: Rows, end: str) -> None:
+    run = rows.run("queued")
+    with pytest.raises(Refused) as refused:
+        rows.transition(run, end, started_at=Sql("livebox.clock()"))
+    assert refused.value.sqlstate == "LB105"
+
+
 @pytest.mark.parametrize("state", [state for state in STATES if state != "queued"])
 def test_run_begins_at_its_beginning(rows: Rows, state: str) -> None:
     with pytest.raises(Refused) as refused:

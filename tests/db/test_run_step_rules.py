@@ -165,6 +165,12 @@ def test_followups_have_places_of_their_own(rows: Rows) -> None:
     assert refusal(lambda: followup(rows, run, 2, state="x")) == "run_followups_state_known"
 
 
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+def test_ended_run_gets_no_followup(rows: Rows, end: str) -> None:
+    run = rows.run(end)
+    assert refusal(lambda: followup(rows, run)) == "LB108"
+
+
 @pytest.mark.parametrize("end", ["promoted", "returned", "cancelled"])
 def test_followup_only_goes_forward(rows: Rows, end: str) -> None:
     made = followup(rows, rows.run())
