@@ -7,11 +7,13 @@ from contextlib import closing
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import psycopg2
 import pytest
 
 from db import Database
 from livebox.jobs.availability import Availability
+from livebox.jobs.life import REAP_LIMITS
 from tests.fixtures.waiting import eventually
 from tests.jobs.watch import CANCEL, DELIVERY, GAP, MOMENT, NOON, STALE, STALL, Watch
 from tests.runs.stage import LIMITS, Work
@@ -124,6 +126,19 @@ async def test_an_outage_takes_no_time_from_a_run(watch: Watch, prepare: Any, de
     watch.at(FAR + deadline)
     await watch.reaper.sweep()
     assert watch.end(work.run_id) == end
+
+
+async def test_after_an_outage_nothing_is_even_looked_at(watch: Watch) -> None:
+    """Very many runs look due then; judging them all would keep the lane busy when it is needed most."""
+    await watch.stage.working()
+    limits = msgspec.json.encode(watch.settings.limits(REAP_LIMITS)).decode()
+    look = "SELECT run_id FROM livebox.reap_due('silent', '-infinity', livebox.new_id(), %s::jsonb, 10)"
+    watch.at(FAR, away=True)
+    assert watch.stage.sql(look, limits) == []
+    await watch.availability.touch()
+    assert watch.stage.sql(look, limits) == []
+    watch.at(FAR + STALE)
+    assert len(watch.stage.sql(look, limits)) == 1
 
 
 async def test_a_queued_run_gets_its_time_again_after_an_outage(watch: Watch) -> None:

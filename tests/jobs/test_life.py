@@ -187,6 +187,7 @@ async def test_a_run_that_is_locked_for_long_is_written_later(watch: Watch) -> N
         cursor.execute("SELECT 1 FROM livebox.runs WHERE id = %s FOR UPDATE", (work.run_id,))
         await watch.life.flush()
         assert len(watch.life) == 1
+        other.rollback()
     await watch.life.flush()
     assert len(watch.life) == 0
     assert watch.row(work.run_id)["last_heartbeat_at"] > watch.time(0)

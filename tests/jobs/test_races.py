@@ -152,6 +152,7 @@ async def test_one_looks_at_a_time(watch: Watch) -> None:
     with closing(psycopg2.connect(watch.stage.dsn)) as other, other.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_OF_SWEEPS,))
         assert await watch.reaper.sweep() == 0
+        other.rollback()
     assert await watch.reaper.sweep() == 1
     assert watch.end(work.run_id) == ("failed", "stale")
 
