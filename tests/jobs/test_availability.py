@@ -141,16 +141,17 @@ async def test_after_an_outage_nothing_is_even_looked_at(watch: Watch) -> None:
     assert len(watch.stage.sql(look, limits)) == 1
 
 
-async def test_a_queued_run_gets_its_time_again_after_an_outage(watch: Watch) -> None:
+async def test_an_outage_takes_no_time_from_a_queued_run(watch: Watch) -> None:
     message = await watch.stage.queued()
-    (run,) = watch.stage.runs(message["thread_id"])
+    run = str(watch.stage.runs(message["thread_id"])[0]["id"])
     watch.at(FAR, away=True)
+    assert (await watch.reap(run)).code == "no_content"
     await watch.availability.touch()
     watch.at(FAR + DELIVERY - MOMENT)
     assert await watch.reaper.sweep() == 0
     watch.at(FAR + DELIVERY)
     assert await watch.reaper.sweep() == 1
-    assert watch.end(str(run["id"])) == ("failed", "agent_unavailable")
+    assert watch.end(run) == ("failed", "agent_unavailable")
 
 
 async def test_a_run_does_not_show_as_stalled_for_an_outage(watch: Watch) -> None:

@@ -127,6 +127,15 @@ async def test_what_this_process_heard_counts_before_it_is_written(watch: Watch)
     assert watch.end(work.run_id) == ("running", None)
 
 
+async def test_what_this_process_heard_counts_however_it_is_judged(watch: Watch) -> None:
+    _, work = await watch.stage.working()
+    watch.at(STALE)
+    await watch.sign(work)
+    assert (await watch.reap(work.run_id)).code == "no_content"
+    watch.at(2 * STALE)
+    assert (await watch.reap(work.run_id)).code == "ok"
+
+
 async def test_a_waiting_run_is_never_stale(watch: Watch) -> None:
     _, work = await watch.stage.working()
     watch.at(STALE - MOMENT)

@@ -1,0 +1,240 @@
+"""Each guard of the watch is taken away, and the test that holds it has to fail.
+
+What tests/runs/test_lifecycle_guards.py does for the operations of a run's life is done here for its deadlines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from db import Database
+from tests.jobs.test_availability import asked, nothing
+from tests.jobs.test_deadlines import moves_elsewhere
+from tests.jobs.watch import CANCEL, STALE, Watch
+
+FUNCTIONS = Path(__file__).resolve().parents[2] / "db" / "functions"
+OUTAGE = {"prepare": nothing, "deadline": STALE, "end": ("failed", "stale")}
+ASKED = {"prepare": asked, "deadline": CANCEL, "end": ("cancelled", "cancel_timeout")}
+
+
+class Guard(NamedTuple):
+    """What of which function is replaced by what, and the test that must then fail: module, name and arguments."""
+
+    function: str
+    text: str
+    instead: str
+    module: str
+    test: str
+    arguments: Mapping[str, Any] = {}
+
+
+GUARDS = {
+    "judged again under its lock": Guard(
+        "reap_run", " FOR NO KEY UPDATE;", ";", "races", "test_a_sign_that_is_being_written_is_waited_for"
+    ),
+    "judged by what its row says": Guard(
+        "reap_run",
+        "v_cause := livebox.reap_cause(v_run, livebox.clock(), v_limits);",
+        "v_cause := 'silent';",
+        "races",
+        "test_a_fresh_sign_of_life_wins",
+    ),
+    "a run that is not there": Guard(
+        "reap_run", "IF FOUND THEN", "IF true THEN", "races", "test_nothing_is_due_for_an_unknown_run"
+    ),
+    "delivery has a deadline": Guard(
+        "reap_cause", "WHEN p_run.state = 'queued'\n", "WHEN false\n", "deadlines", "test_a_run_that_nobody_takes"
+    ),
+    "delivery counts from the queue": Guard(
+        "reap_cause",
+        "greatest(p_run.queued_at, v_since)",
+        "greatest(p_run.queued_at, p_run.claimed_at, v_since)",
+        "deadlines",
+        "test_claims_do_not_delay_it",
+        {"claims": [0, 70, 140, 210, 280]},
+    ),
+    "delivery waits for the service": Guard(
+        "reap_cause",
+        "greatest(p_run.queued_at, v_since)",
+        "p_run.queued_at",
+        "availability",
+        "test_an_outage_takes_no_time_from_a_queued_run",
+    ),
+    "answers have a deadline": Guard(
+        "reap_cause", "WHEN v_answered IS NOT NULL\n", "WHEN false\n", "deadlines", "test_an_answer_that_nobody_takes"
+    ),
+    "the oldest answer counts": Guard(
+        "reap_cause", "SELECT min(f.at)", "SELECT max(f.at)", "deadlines", "test_an_answer_that_nobody_takes"
+    ),
+    "answers are told from follow-ups": Guard(
+        "add_followup", "p_run.state = 'waiting_input'", "false", "deadlines", "test_an_answer_that_nobody_takes"
+    ),
+    "silence has a deadline": Guard(
+        "reap_cause",
+        "WHEN livebox.reap_at('run.stale_after', greatest(v_heard, v_since), p_limits) <= p_now",
+        "WHEN false",
+        "deadlines",
+        "test_a_run_that_falls_silent",
+    ),
+    "signs of life count": Guard(
+        "reap_cause",
+        "greatest(p_run.last_heartbeat_at, p_run.last_progress_at, p_run.state_changed_at)",
+        "greatest(p_run.last_progress_at, p_run.state_changed_at)",
+        "deadlines",
+        "test_what_this_process_heard_counts_however_it_is_judged",
+    ),
+    "silence waits for the service": Guard(
+        "reap_cause",
+        "greatest(v_heard, v_since)",
+        "v_heard",
+        "availability",
+        "test_an_outage_takes_no_time_from_a_run",
+        OUTAGE,
+    ),
+    "a waiting run is never stale": Guard(
+        "reap_cause",
+        "WHEN p_run.state <> 'running' THEN NULL",
+        "WHEN p_run.state = 'queued' THEN NULL",
+        "deadlines",
+        "test_a_waiting_run_is_never_stale",
+    ),
+    "registered runs have no deadline": Guard(
+        "reap_cause",
+        "OR p_run.trigger_kind = 'registration'",
+        "",
+        "deadlines",
+        "test_registered_runs_have_none_of_these",
+        {"state": "queued"},
+    ),
+    "a cancel has a deadline": Guard(
+        "reap_cause",
+        "p_run.cancel_deadline <= p_now",
+        "false",
+        "deadlines",
+        "test_a_request_to_cancel_that_is_not_answered",
+    ),
+    "a cancel waits for the service": Guard(
+        "reap_cause",
+        "livebox.reap_at('run.cancel_timeout', v_since, p_limits) <= p_now",
+        "true",
+        "availability",
+        "test_an_outage_takes_no_time_from_a_run",
+        ASKED,
+    ),
+    "a stall shows": Guard(
+        "reap_cause",
+        "WHEN p_run.stalled_since IS NULL\n",
+        "WHEN false\n",
+        "deadlines",
+        "test_a_run_that_beats_and_does_not_move",
+    ),
+    "a stall is told": Guard(
+        "show_stall",
+        "PERFORM livebox.run_event('run.changed', v_run, NULL);",
+        "",
+        "deadlines",
+        "test_a_run_that_beats_and_does_not_move",
+    ),
+    "a stall counts": Guard(
+        "show_stall",
+        "version = p_run.version_reserved + 1,",
+        "version = p_run.version,",
+        "deadlines",
+        "test_a_run_that_beats_and_does_not_move",
+    ),
+    "progress takes a stall away": Guard(
+        "reap_cause",
+        "WHEN p_run.last_progress_at > p_run.stalled_since",
+        "WHEN false",
+        "deadlines",
+        "test_a_stall_ends_with_progress",
+        {"moves": moves_elsewhere},
+    ),
+    "one looks at a time": Guard(
+        "reap_due", "NOT pg_try_advisory_xact_lock(7813573131204158317)", "false", "races", "test_one_looks_at_a_time"
+    ),
+    "nothing is looked at after an outage": Guard(
+        "reap_due",
+        "livebox.service_since(v_now, p_limits) + v_time > v_now",
+        "false",
+        "availability",
+        "test_after_an_outage_nothing_is_even_looked_at",
+    ),
+    "away until somebody says so": Guard(
+        "service_since",
+        "THEN p_now ELSE",
+        "THEN s.available_since ELSE",
+        "availability",
+        "test_an_outage_takes_no_time_from_a_run",
+        OUTAGE,
+    ),
+    "a gap makes it now": Guard(
+        "touch_service",
+        "THEN v_now ELSE v_before.available_since END,",
+        "THEN v_before.available_since ELSE v_before.available_since END,",
+        "availability",
+        "test_a_longer_one_makes_it_now",
+    ),
+    "only a gap does": Guard(
+        "touch_service",
+        "SET available_since = CASE WHEN v_before.touched_at + make_interval(secs => p_gap) < v_now\n",
+        "SET available_since = CASE WHEN true\n",
+        "availability",
+        "test_short_gaps_move_nothing",
+    ),
+    "the first says since when": Guard(
+        "touch_service", " FOR UPDATE;", ";", "availability", "test_the_first_that_returns_says_since_when"
+    ),
+    "a clock that goes back": Guard(
+        "touch_service",
+        "greatest(v_before.touched_at, v_now)",
+        "v_now",
+        "availability",
+        "test_a_clock_that_goes_back_opens_no_gap",
+    ),
+    "renewal after an outage": Guard(
+        "renew_invocation_token",
+        "greatest('0', livebox.service_since(livebox.clock(), p_args->'limits') - v_end)",
+        "interval '0'",
+        "availability",
+        "test_a_token_that_expired_in_an_outage_can_still_be_renewed",
+    ),
+    "the server's operations are nobody else's": Guard(
+        "perform",
+        "IF caller ? 'system' OR livebox.system_operation(op) THEN",
+        "IF caller ? 'system' THEN",
+        "system",
+        "test_nobody_else_may",
+        {"operation": "reap_run", "who": "owner"},
+    ),
+    "the server may nothing else": Guard(
+        "perform",
+        "caller ? 'system' AND livebox.system_operation(op)",
+        "caller ? 'system'",
+        "system",
+        "test_it_may_nothing_else",
+        {"operation": "cancel_run"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+async def test_guard(watch: Watch, db_of_another: Database, name: str) -> None:
+    guard = GUARDS[name]
+    source = (FUNCTIONS / f"{guard.function}.sql").read_text()
+    assert guard.text in source, "the guard is not there any more: say here what took its place"
+    watch.stage.sql(source.replace(guard.text, guard.instead))
+    test = getattr(importlib.import_module(f"tests.jobs.test_{guard.module}"), guard.test)
+    given = {"watch": watch, "db_of_another": db_of_another, **guard.arguments}
+    arguments = {parameter: given[parameter] for parameter in inspect.signature(test).parameters}
+    try:
+        await test(**arguments)
+    except Exception:
+        return
+    pytest.fail(f"{guard.test} passes without: {name}")
