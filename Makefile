@@ -8,9 +8,12 @@ BIN := $(VENV)/bin
 # Two workers suit a small machine; a file's tests stay spread, grouped ones together.
 WORKERS ?= 2
 PYTEST_ARGS ?=
+# How long `make soak` goes on: kills of the server under load, and random histories of runs.
+KILLS ?= 500
+HISTORIES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test serve generate lint format types imports bench clean
+.PHONY: help demo test soak serve generate lint format types imports bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -23,6 +26,10 @@ serve: $(VENV)/.runtime ## start the server on its own embedded database
 
 test: $(VENV)/.dev ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+soak: $(VENV)/.dev ## kill the server under load KILLS times, and play HISTORIES random histories against the model of runs
+	$(BIN)/python -m pytest tests/faults/test_kill_under_load.py tests/runs/test_machine.py -rP --timeout=0 \
+		--kills $(KILLS) --histories $(HISTORIES) $(PYTEST_ARGS)
 
 generate: $(VENV)/.dev ## make generated/ and the reference pages from the contract and the key declarations
 	$(BIN)/python -m livebox.codegen

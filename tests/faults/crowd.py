@@ -9,8 +9,9 @@ import asyncio
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -113,15 +114,22 @@ class Crowd:
             task.cancel()
 
     async def ask(
-        self, method: str, path: str, token: str, body: Any = None, *, patient: bool = True, **headers: str
+        self,
+        method: str,
+        path: str,
+        token: str,
+        body: Any = None,
+        *,
+        patient: bool = True,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Got:
         """The answer that settles it, whatever happens to the server in between."""
-        headers["Authorization"] = f"Bearer {token}"
+        sent = {**headers, "Authorization": f"Bearer {token}"}
         while True:
             await self._there.wait()
             self._moved()
             try:
-                async with self.session.request(method, self._url + path, json=body, headers=headers) as answer:
+                async with self.session.request(method, self._url + path, json=body, headers=sent) as answer:
                     content = await answer.json(content_type=None)
                     status = answer.status
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -169,7 +177,7 @@ class Person:
         """A thread of their own."""
         title = f"report-{self.random.getrandbits(64):x}"
         path = f"/v1/channels/{self.crowd.channel}/threads"
-        got = await self.crowd.ask("POST", path, self.token, {"title": title}, **{"Idempotency-Key": title})
+        got = await self.crowd.ask("POST", path, self.token, {"title": title}, headers={"Idempotency-Key": title})
         assert got.status == 201, got
         self.ledger.threads[title] = got.body["id"]
         self.crowd.threads.append(got.body["id"])
@@ -255,10 +263,12 @@ class Adapter:
         if self.random.random() < 0.9:
             await self.finishes()
 
-    async def does(self, method: str, action: str, body: Any, **more: Any) -> Any:
+    async def does(self, method: str, action: str, body: Any, *, patient: bool = True) -> Any:
         """A step of run control: what it answers; Lost when it is refused."""
         path = f"/v1/runs/{self.run}/{action}"
-        got = await self.crowd.ask(method, path, self.token, body, **more, **{"Livebox-Invocation": self.invocation})
+        got = await self.crowd.ask(
+            method, path, self.token, body, patient=patient, headers={"Livebox-Invocation": self.invocation}
+        )
         if got.status == 409:
             raise Lost
         assert got.status == 200, (action, got)

@@ -143,10 +143,12 @@ async def assert_waiting_runs_can_be_taken(crowd: Crowd, scene: Scene, person: s
         (item,) = claimed.body["items"]
         assert (item["run"]["id"], item["kind"]) == (run, "resume")
         path, headers = f"/v1/runs/{run}", {"Livebox-Invocation": item["token"]}
-        assert (await crowd.ask("POST", f"{path}/resume", adapter, {}, **headers)).status == 200
+        assert (await crowd.ask("POST", f"{path}/resume", adapter, {}, headers=headers)).status == 200
         message = got.body["id"]
-        assert (await crowd.ask("POST", f"{path}/followups/{message}/ack", adapter, {}, **headers)).status == 200
-        assert (await crowd.ask("POST", f"{path}/finish", adapter, {"state": "completed"}, **headers)).status == 200
+        assert (await crowd.ask("POST", f"{path}/followups/{message}/ack", adapter, {}, headers=headers)).status == 200
+        assert (
+            await crowd.ask("POST", f"{path}/finish", adapter, {"state": "completed"}, headers=headers)
+        ).status == 200
 
 
 def assert_kept(ledger: Ledger, sql: Sql) -> None:
