@@ -113,6 +113,7 @@ async def sets_read_only(stage: Stage, thread: str) -> None:
 
 async def moves_to_read_only(stage: Stage, thread: str) -> None:
     await read_only(stage, "Support/Escalation", True)
+    await follow(stage)  # what was there before is over; only the move brings this run there
     await move(stage, thread, "Support/Escalation")
 
 
