@@ -18,8 +18,8 @@ CHUNK: Final = 3
 
 
 def consequences(database: Database, chunk: int = CHUNK) -> Consequences:
-    """The job of one process."""
-    return Consequences(database, Settings.load({}, {"jobs.chunk": chunk}))
+    """The job of one process, which does not look by itself for an hour."""
+    return Consequences(database, Settings.load({}, {"jobs.chunk": chunk, "jobs.reap_interval": 3600}))
 
 
 async def follow(stage: Stage) -> None:
