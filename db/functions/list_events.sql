@@ -1,5 +1,6 @@
 -- Each event that comes up in the order of the log is decided by where its thread is now. Work for agents (cancel
--- requests, follow-ups) comes from its pending rows and never from here. Of a deleted thread only its end is told.
+-- requests, follow-ups) comes from its pending rows and never from here. Of a deleted thread only its end is told,
+-- and to who was left behind before that it left.
 CREATE OR REPLACE FUNCTION livebox.list_events(caller jsonb, args jsonb) RETURNS livebox.answer LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_me     uuid := livebox.caller_id(caller);
@@ -38,9 +39,9 @@ BEGIN
                    WHEN e.resource_kind = 'space' THEN livebox.space_level(v_me, e.space_id) IS NOT NULL
                    WHEN e.resource_kind = 'run' AND e.thread_id IS NULL
                         THEN livebox.authorize(v_me, 'run.read', jsonb_build_object('run_id', e.resource_id)) IS NULL
-                   WHEN t.deleted_at IS NOT NULL THEN e.type = 'thread.deleted' AND seen.channel
                    WHEN e.type = 'thread.moved' AND NOT seen.channel
                         THEN livebox.channel_level(v_me, ((e.event).payload->>'from_channel_id')::uuid) > 0
+                   WHEN t.deleted_at IS NOT NULL THEN e.type = 'thread.deleted' AND seen.channel
                    ELSE seen.channel
                    END
              ORDER BY e.seq LIMIT v_limit + 1) AS p;

@@ -110,10 +110,10 @@ class Oracle:
             return self.level(who, event["channel_id"]) > 0
         thread = self.threads[event["thread_id"]]
         reads = self.level(who, thread["channel_id"]) > 0
-        if thread["deleted_at"] is not None:
-            return reads and event["type"] == "thread.deleted"
         if event["type"] == "thread.moved" and not reads:
             return self.level(who, event["payload"]["from_channel_id"]) > 0
+        if thread["deleted_at"] is not None:
+            return reads and event["type"] == "thread.deleted"
         return reads
 
     def hidden_ids(self, who: str) -> set[str]:

@@ -11,6 +11,7 @@ from livebox.world import OWNER
 from tests.fixtures.client_state import Client
 from tests.fixtures.scenarios import SCENARIOS, Ask
 from tests.fixtures.stage import ROOM, Stage
+from tests.fixtures.waiting import until
 from tests.fixtures.wire import fresh
 
 pytestmark = pytest.mark.xdist_group("catching up")  # what its tests share takes long to make
@@ -159,7 +160,8 @@ def test_all_of_it_at_once(stage: Stage, clients: Mapping[str, Client]) -> None:
 
 
 def is_up_to_date(stage: Stage, clients: Mapping[str, Client]) -> None:
-    """Catching up gives everybody what a fresh snapshot gives."""
+    """Catching up gives everybody what a fresh snapshot gives, once what the writes end has ended."""
+    until(lambda: not stage.sql("SELECT FROM livebox.pending_consequences"), "the consequences")
     last = stage.sql("SELECT max(seq) FROM livebox.events")[0][0]
     apart = {}
     for handle, client in clients.items():

@@ -193,6 +193,18 @@ def test_main_threads_stay(stand: Stand) -> None:
     assert stand.do("delete_thread", "alex", thread_id=main).code == "forbidden"
 
 
+def test_of_a_thread_that_moved_away_and_was_deleted_there(stand: Stand) -> None:
+    """Who was left behind had it, and must hear that it is gone."""
+    thread = stand.do("create_thread", "alex", {"title": "T"}, channel_id=stand.world.channels[ESCALATION]).body["id"]
+    before = now(stand)
+    stand.do("move_thread", "owner", {"channel_id": stand.world.channels[MARKETING]}, thread_id=thread)
+    assert stand.do("delete_thread", "owner", thread_id=thread).code == "no_content"
+    (for_alex,) = told(stand, "alex", before)
+    assert (for_alex["type"], for_alex["payload"]) == ("thread.moved", {"thread_id": thread})
+    (for_sam,) = told(stand, "sam", before)
+    assert (for_sam["type"], for_sam["payload"]) == ("thread.deleted", {"thread_id": thread})
+
+
 def test_of_a_deleted_thread_only_its_end_is_told(stand: Stand) -> None:
     before = now(stand)
     thread = stand.do("create_thread", "alex", {"title": "T"}, channel_id=stand.world.channels[GENERAL]).body["id"]

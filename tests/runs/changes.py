@@ -18,8 +18,8 @@ CHUNK: Final = 3
 
 
 def consequences(database: Database, chunk: int = CHUNK) -> Consequences:
-    """The job of one process."""
-    return Consequences(database, Settings.load({}, {"jobs.chunk": chunk}))
+    """The job of one process, which does not look by itself for an hour."""
+    return Consequences(database, Settings.load({}, {"jobs.chunk": chunk, "jobs.reap_interval": 3600}))
 
 
 async def follow(stage: Stage) -> None:
@@ -113,6 +113,7 @@ async def sets_read_only(stage: Stage, thread: str) -> None:
 
 async def moves_to_read_only(stage: Stage, thread: str) -> None:
     await read_only(stage, "Support/Escalation", True)
+    await follow(stage)  # what was there before is over; only the move brings this run there
     await move(stage, thread, "Support/Escalation")
 
 
