@@ -133,7 +133,10 @@ def measure(copy: Callable[[str], Stage], plan: Plan) -> Findings:
             for name, found in exponents.items()
         ]
         details = [
-            Detail(f"growth: {name}, {place.runs:,} runs, {place.events:,} events", Rate(1 / place.typical(name)))
+            Detail(
+                f"growth, per CPU second: {name}, {place.runs:,} runs, {place.events:,} events",
+                Rate(1 / place.typical(name)),
+            )
             for name in exponents
             for place in (small, large)
         ]
