@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -10,6 +10,7 @@ from generated.operations import OPERATIONS
 from livebox.world import OWNER
 from tests.fixtures.client_state import Client
 from tests.fixtures.scenarios import SCENARIOS, Ask
+from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.waiting import until
 from tests.fixtures.wire import fresh
@@ -129,6 +130,21 @@ WRITING = {
     if OPERATIONS[name].kind == "write"
     for number, build in enumerate(builders)
 }
+
+
+@pytest.fixture(scope="module")
+def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server that ends no run by time, however long these tests take: only what they do happens."""
+    day = 86400
+    with live_server(
+        module_dsn,
+        tmp_path_factory.mktemp("data"),
+        run__delivery_timeout=day,
+        run__cancel_timeout=day,
+        run__stale_after=day,
+        run__stall_after=day,
+    ) as live:
+        yield live
 
 
 @pytest.fixture(scope="module")
