@@ -280,6 +280,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def database_is_the_model(self) -> None:
         found = json.loads(self.ask(STATE, noon=NOON)[0][0])
+        assert found["ids"].keys() == self.model.runs.keys()
         for message, run_id in found["ids"].items():
             self.model.runs[message].id = run_id
         assert found["runs"] == {run.message: run.shown() for run in self.model.runs.values()}
