@@ -65,8 +65,8 @@ GUARDS = {
         "IF false THEN\n            v_effects",
         ends.test_leaving_a_group_ends_what_it_let_see,
     ),
-    "deleting is noted": Guard(
-        "delete_thread", "livebox.note_consequence(", "jsonb_build_array(", ends.test_a_deleted_thread_ends_its_run
+    "deleting ends the run": Guard(
+        "delete_thread", "IF v_run.id IS NOT NULL", "IF false", ends.test_a_deleted_thread_ends_its_run
     ),
     "moving is noted": Guard(
         "move_thread",
@@ -104,13 +104,6 @@ GUARDS = {
     ),
     "a disabled person lost no right": Guard(
         "consequence_holds", "AND p.status = 'active')", ")", ends.test_a_disabled_person_lost_no_right
-    ),
-    "a deleted thread lost no right": Guard(
-        "consequence_holds",
-        "IF NOT FOUND THEN",
-        "IF false THEN",
-        ends.test_of_a_deleted_thread_nothing_else_is_told,
-        {"first": ends.changes.moves_to_read_only},
     ),
     "only whom it concerns": Guard(
         "apply_consequence",
