@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -75,7 +76,9 @@ def main() -> int:
     page = asked.page or (None if asked.only or asked.quick else PAGE)
     if page is not None:
         machine = [*description(version), ("load before", busy), ("load after", load())]
-        page.write_text(report.page(machine, plan.rounds, findings))
+        cores = len(os.sched_getaffinity(0))
+        disturbed = report.BUSY.format(load=busy, cores=cores) if float(busy) > cores / 2 else ""
+        page.write_text(report.page(machine, plan.rounds, findings, disturbed))
     return 0
 
 

@@ -38,6 +38,10 @@ _BODY: Final = json.dumps(
         "steps": {f"01900000-0000-7000-8000-00000000010{n}": {"kind": "tool", "name": "read"} for n in range(8)},
     }
 ).encode()
+_GET: Final = (
+    "a bare handler asks nobody who they are; ours reads the token and the rate limit and gives each answer its ids and"
+    " headers. Runs of this varied from 0.79 to 1.01"
+)
 _HEADERS: Final = {"Authorization": "Bearer lbx_measured"}
 
 
@@ -65,7 +69,9 @@ def measure(plan: Plan) -> Findings:
     rates = uvloop.run(_measure(plan))
     bare = "bare aiohttp handler"
     rows = [
-        Row("HTTP layer, GET", bare, server_ratios(rates["GET, Livebox"], rates["GET, bare"]), at_least=0.85),
+        Row(
+            "HTTP layer, GET", bare, server_ratios(rates["GET, Livebox"], rates["GET, bare"]), at_least=0.85, note=_GET
+        ),
         Row("HTTP layer, POST", bare, server_ratios(rates["POST, Livebox"], rates["POST, bare"]), at_least=0.8),
     ]
     return Findings(rows, [Detail(f"HTTP layer: {name}", median_rate(found)) for name, found in rates.items()])
