@@ -271,10 +271,13 @@ def _vanishes(stage: Stage, held: Held) -> None:
         assert told == ["thread.deleted"], who
     lotse = stage.as_("lotse")
     where = {"run_id": held.id, "headers": held.headers}
-    lotse.call("finishRun", {"state": "completed"}, **where).refused(404, "not_found")
-    lotse.call("recordRunStep", {"kind": "tool", "name": "x"}, step_id=fresh(), **where).refused(404, "not_found")
+    # Who was at work when the thread went is told that it is over, and no more; else there is nothing any more.
+    over = (409, "run_ended") if held.run["state"] == "running" else (404, "not_found")
+    finished = lotse.call("finishRun", {"state": "completed"}, **where).refused(*over)
+    assert "current" not in finished.body
+    lotse.call("recordRunStep", {"kind": "tool", "name": "x"}, step_id=fresh(), **where).refused(*over)
     if step:
         body = {"status": "failed"}
-        lotse.call("updateRunStep", body, step_id=step[0]["id"], **where).refused(404, "not_found")
+        lotse.call("updateRunStep", body, step_id=step[0]["id"], **where).refused(*over)
     claimed = lotse.call("claimInvocations", {"claim_id": fresh(), "limit": 100}).ok()["items"]
     assert held.id not in repr(claimed)

@@ -10,7 +10,7 @@ import pytest
 
 from generated.operations import OPERATIONS
 from livebox.world import OWNER
-from tests.fixtures.listings import LISTINGS, rows
+from tests.fixtures.listings import LISTINGS, id_of, rows
 from tests.fixtures.scenarios import SCENARIOS
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import ROOM, Stage
@@ -107,7 +107,7 @@ def test_the_time_zone_of_the_session_changes_nothing(database_dsn: str, tmp_pat
             assert ask.at(stage.as_(ask.by)).raw == before[name], name
         for name, ask in listings.items():
             page = ask.at(stage.as_(ask.by), query={**ask.query, "cursor": started[name]}).ok()
-            assert [row["id"] for row in page["items"]] == whole[name][3:], name
+            assert [id_of(row) for row in page["items"]] == whole[name][3:], name
         run = stage.finished().run
         times = [value for pointer, value in walk(run) if pointer.endswith("_at")]
         assert len(times) > 3

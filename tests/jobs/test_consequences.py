@@ -18,7 +18,15 @@ from livebox.jobs.consequences import TOGETHER
 from tests.db.run_rows import Rows
 from tests.fixtures.database import connect
 from tests.jobs.queue import fill
-from tests.runs.changes import consequences, disables_person, membership, pending, person_in_group, sets_read_only
+from tests.runs.changes import (
+    consequences,
+    disables_person,
+    membership,
+    pending,
+    person_in_group,
+    read_only,
+    sets_read_only,
+)
 from tests.runs.stage import Stage, _named
 
 MANY: Final = 5000
@@ -95,11 +103,11 @@ async def test_it_begins_with_what_was_left_and_is_told_of_more(stage: Stage) ->
 
     done.clear()
     stage.db.lane.on_effects = job.heard
-    message = await stage.queued("owner")
+    await stage.queued("owner", "Marketing/General", "texter")
     assert not done.is_set()
-    await stage.write("delete_thread", "owner", thread_id=message["thread_id"])
+    await read_only(stage, "Marketing/General", True)
     await asyncio.wait_for(done.wait(), 30)
-    assert states(stage)["cancelled", "thread_deleted"] == 1
+    assert states(stage)["cancelled", "channel_read_only"] == 1
     await job.stop()
 
 
@@ -122,16 +130,16 @@ async def test_a_step_looks_at_few_and_ends_fewer(stage: Stage) -> None:
 
 async def test_one_change_with_much_to_end_does_not_hold_up_the_next(stage: Stage) -> None:
     fill(stage.dsn, 60)
-    message = await stage.queued("owner")
+    await stage.queued("owner", "Marketing/General", "texter")
     await disables_person(stage, "")
-    await stage.write("delete_thread", "owner", thread_id=message["thread_id"])
+    await read_only(stage, "Marketing/General", True)
     stage.mark()
     await consequences(stage.db, chunk=100).sweep()
     reasons = [
         event["payload"]["run"].get("state_reason") for event in stage.events() if event["resource_kind"] == "run"
     ]
     assert reasons.count("user_disabled") == 60
-    assert reasons.index("thread_deleted") <= TOGETHER
+    assert reasons.index("channel_read_only") <= TOGETHER
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 100])
