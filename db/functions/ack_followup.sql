@@ -16,7 +16,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN livebox.refused('not_found');
     ELSIF v_row.state = 'delivered' THEN
-        RETURN livebox.done('ok', livebox.run_followup_json(v_row, true));
+        RETURN livebox.done('ok', livebox.run_followup_json(
+            v_row, livebox.delivery_denial(v_run.triggered_by, v_run.agent_id, v_run.thread_id) IS NULL));
     ELSIF v_row.state <> 'pending' THEN
         RETURN livebox.run_conflict('followup_closed', v_run, livebox.caller_id(p_caller));
     END IF;

@@ -16,6 +16,7 @@ DECLARE
     v_id      uuid;
     v_run     livebox.runs;
     v_denial  text;
+    v_item    jsonb;
     v_items   jsonb := '[]';
     v_effects jsonb := '[]';
 BEGIN
@@ -29,14 +30,20 @@ BEGIN
          ORDER BY r.queued_at, r.id
            FOR NO KEY UPDATE
     LOOP
-        v_denial := CASE WHEN v_run.state = 'queued'
-                         THEN livebox.delivery_denial(v_run.triggered_by, v_me, v_run.thread_id) END;
-        IF v_denial IS NOT NULL THEN
+        v_denial := livebox.delivery_denial(v_run.triggered_by, v_me, v_run.thread_id);
+        IF v_denial IS NOT NULL AND v_run.state = 'queued' THEN
             v_effects := v_effects || livebox.end_denied(v_run, v_denial, v_limits);
             CONTINUE;
         END IF;
+        IF v_denial IS NULL AND v_run.state = 'waiting_input' THEN
+            v_run := livebox.return_denied_followups(v_run, v_limits);
+        END IF;
         v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);
-        v_items := v_items || livebox.invocation_json(v_run, v_limits);
+        v_item := livebox.invocation_json(v_run, v_limits);
+        IF v_denial IS NOT NULL THEN  -- it goes on holding the run, and is told nothing that was said there since
+            v_item := jsonb_set(v_item, '{messages}', '[]');
+        END IF;
+        v_items := v_items || v_item;
     END LOOP;
     IF jsonb_array_length(v_items) = 0 THEN
         FOR v_id IN SELECT c.run_id FROM livebox.claimable_runs(v_me, v_left, v_limits) c LOOP
