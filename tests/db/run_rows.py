@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg2
+import pytest
 
 ACTIVE: Final = ("queued", "running", "waiting_input")
 ENDED: Final = ("completed", "failed", "cancelled")
@@ -34,6 +36,13 @@ class Refused(Exception):
     def rule(self) -> str | None:
         """The name of the rule: that of a constraint, else our own SQLSTATE."""
         return self.constraint or self.sqlstate
+
+
+def refusal(action: Callable[[], object]) -> str | None:
+    """The rule that refused the action; fails the test when none does."""
+    with pytest.raises(Refused) as refused:
+        action()
+    return refused.value.rule
 
 
 class Rows:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
-from tests.db.run_rows import ACTIVE, ENDED, QUEUED_AT, Refused, Rows, Sql, new_run, registration
+from tests.db.run_rows import ACTIVE, ENDED, QUEUED_AT, Rows, Sql, new_run, refusal, registration
 from tests.fixtures.database import connect
 
 NULL_INSIDE = '{"a": [{"b": null}]}'
@@ -22,13 +21,6 @@ HUGE = 2**53
 def rows(module_dsn: str) -> Iterator[Rows]:
     with closing(connect(module_dsn)) as connection:
         yield Rows(connection)
-
-
-def refusal(action: Any) -> str | None:
-    """The rule that refused the action."""
-    with pytest.raises(Refused) as refused:
-        action()
-    return refused.value.rule
 
 
 NEW = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.run_rows import ENDED, QUEUED_AT, Refused, Rows, Sql
+from tests.db.run_rows import ENDED, QUEUED_AT, Rows, Sql, refusal
 from tests.fixtures.database import connect
 
 LATER = "2026-01-02T00:00:00Z"
@@ -19,12 +19,6 @@ LATER = "2026-01-02T00:00:00Z"
 def rows(module_dsn: str) -> Iterator[Rows]:
     with closing(connect(module_dsn)) as connection:
         yield Rows(connection)
-
-
-def refusal(action: Any) -> str | None:
-    with pytest.raises(Refused) as refused:
-        action()
-    return refused.value.rule
 
 
 def step(rows: Rows, run: str, ordinal: int = 1, **columns: object) -> dict[str, Any]:
