@@ -26,6 +26,7 @@ from generated.models import (
     GrantAccessRequest,
     HeartbeatRunRequest,
     MoveThreadRequest,
+    PatchRunRequest,
     RecordRunStepRequest,
     RenewInvocationTokenRequest,
     ResumeRunRequest,
@@ -75,6 +76,7 @@ from generated.parameters import (
     ListThreadRunsParameters,
     ListThreadsParameters,
     MoveThreadParameters,
+    PatchRunParameters,
     RecordRunStepParameters,
     RemoveGroupMemberParameters,
     RenewInvocationTokenParameters,
@@ -130,6 +132,8 @@ class RunControlHandlers(Protocol[C, A]):
     async def finish_run(self, context: C, parameters: FinishRunParameters, body: FinishRunRequest) -> A: ...
 
     async def heartbeat_run(self, context: C, parameters: HeartbeatRunParameters, body: HeartbeatRunRequest | None) -> A: ...
+
+    async def patch_run(self, context: C, parameters: PatchRunParameters, body: PatchRunRequest) -> A: ...
 
     async def renew_invocation_token(self, context: C, parameters: RenewInvocationTokenParameters, body: RenewInvocationTokenRequest | None) -> A: ...
 

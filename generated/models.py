@@ -52,10 +52,10 @@ class Money(TypedDict):
     is_estimate: bool
 
 
-ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "token_renewed", "followup_closed", "followups_pending", "forbidden", "channel_read_only", "not_found", "method_not_allowed", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "unsupported_media_type", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
+ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "token_renewed", "followup_closed", "followups_pending", "forbidden", "channel_read_only", "not_found", "method_not_allowed", "version_conflict", "live_elsewhere", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "patch_too_large", "document_too_large", "unsupported_media_type", "upgrade_required", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
 
 
-FieldErrorCode: TypeAlias = Literal["bad_time", "blank", "duplicate_item", "duplicate_key", "invalid_number", "invalid_text", "invalid_value", "malformed_id", "malformed_json", "not_allowed_value", "null_not_allowed", "out_of_range", "pattern_mismatch", "repeated_parameter", "required", "too_deep", "too_few", "too_long", "too_many", "too_short", "unknown_field", "unknown_parameter", "unknown_reference", "wrong_type"]
+FieldErrorCode: TypeAlias = Literal["bad_time", "blank", "duplicate_item", "duplicate_key", "invalid_number", "invalid_text", "invalid_value", "malformed_id", "malformed_json", "not_allowed_value", "null_not_allowed", "out_of_range", "patch_op_forbidden", "patch_path_forbidden", "patch_target_missing", "pattern_mismatch", "repeated_parameter", "required", "too_deep", "too_few", "too_long", "too_many", "too_short", "unknown_field", "unknown_parameter", "unknown_reference", "wrong_type"]
 
 
 RunState: TypeAlias = Literal["queued", "running", "waiting_input", "completed", "failed", "cancelled"]
@@ -232,6 +232,23 @@ class Heartbeat(TypedDict):
     cancel: NotRequired[CancelReceipt]
     followups_pending: Count
     token_expires_at: Time
+
+
+class PatchOp(TypedDict):
+    """
+    One operation of RFC 6902, of which there are `add`, `replace` and `remove`. `add` replaces what is there already.
+    Objects that only hold others (`plan`, `subagents`, …) come with the first `add` below them and go when they are empty.
+
+    """
+
+    op: str
+    path: str
+    value: NotRequired[Any]
+
+
+class Patched(TypedDict):
+    run_id: Uuid
+    version: Version
 
 
 class RenewInvocationTokenRequest(TypedDict):
@@ -607,6 +624,121 @@ class Jwk(TypedDict):
     x: str
 
 
+FrameId: TypeAlias = str
+
+
+InvocationTokenText: TypeAlias = str
+
+
+class Capabilities(TypedDict):
+    invocations: NotRequired[int]
+
+
+class SessionLimits(TypedDict):
+    max_frame_bytes: int
+    focus_max: int
+    heartbeat_interval_ms: int
+
+
+class HelloFrame(TypedDict):
+    type: Literal["hello"]
+    id: NotRequired[FrameId]
+    token: str
+    resume_after: NotRequired[Seq]
+    capabilities: NotRequired[Capabilities]
+
+
+class FocusFrame(TypedDict):
+    type: Literal["focus"]
+    id: NotRequired[FrameId]
+    thread_ids: NotRequired[list[Id]]
+    run_ids: NotRequired[list[Uuid]]
+
+
+class RunUpdateFrame(TypedDict):
+    type: Literal["run.update"]
+    id: NotRequired[FrameId]
+    run_id: Uuid
+    invocation: NotRequired[InvocationTokenText]
+    base_version: Version
+    ops: list[PatchOp]
+
+
+class HeartbeatFrame(TypedDict):
+    type: Literal["heartbeat"]
+    id: NotRequired[FrameId]
+    run_id: Uuid
+    invocation: NotRequired[InvocationTokenText]
+    cancel_seen: NotRequired[Literal[True]]
+
+
+class AckFrame(TypedDict):
+    type: Literal["ack"]
+    id: NotRequired[FrameId]
+    work: Literal["invocation", "cancel", "followup"]
+    run_id: Uuid
+    message_id: NotRequired[Id]
+    invocation: NotRequired[InvocationTokenText]
+
+
+class PingFrame(TypedDict):
+    type: Literal["ping"]
+    id: NotRequired[FrameId]
+
+
+class ReadyFrame(TypedDict):
+    type: Literal["ready"]
+    reply_to: NotRequired[FrameId]
+    session_id: Id
+    principal: Principal
+    seq: Seq
+    active_runs: list[RunSummary]
+    limits: SessionLimits
+
+
+class RunCancelRequestedFrame(TypedDict):
+    type: Literal["run.cancel_requested"]
+    run_id: Uuid
+    cancel: CancelReceipt
+
+
+class RunFollowupFrame(TypedDict):
+    type: Literal["run.followup"]
+    run_id: Uuid
+    followup: RunFollowup
+    message: NotRequired[Message]
+
+
+class RunUpdatedFrame(TypedDict):
+    type: Literal["run.updated"]
+    run_id: Uuid
+    base_version: Version
+    version: Version
+    ops: list[PatchOp]
+
+
+class RunWatchedFrame(TypedDict):
+    type: Literal["run.watched"]
+    run_id: Uuid
+    watched: bool
+
+
+class ResyncFrame(TypedDict):
+    type: Literal["resync"]
+    after: Seq
+
+
+class PongFrame(TypedDict):
+    type: Literal["pong"]
+    reply_to: NotRequired[FrameId]
+
+
+class ByeFrame(TypedDict):
+    type: Literal["bye"]
+    reason: Literal["shutdown", "replaced", "slow_consumer", "token_expired"]
+    retry_after_ms: int
+
+
 class FieldError(TypedDict):
     code: FieldErrorCode
     pointer: NotRequired[str]
@@ -658,6 +790,11 @@ class Question(TypedDict):
     prompt: Prompt
     choices: NotRequired[Choices]
     asked_at: Time
+
+
+class PatchRunRequest(TypedDict):
+    base_version: Version
+    ops: list[PatchOp]
 
 
 class AwaitRunInputRequest(TypedDict):
@@ -871,21 +1008,14 @@ class Jwks(TypedDict):
     keys: list[Jwk]
 
 
-class Problem(TypedDict):
-    """
-    RFC 9457. `code` is what programs switch on; `title` and `detail` are for people.
-    """
-
-    type: str
-    title: str
-    status: int
-    code: ProblemCode
-    detail: NotRequired[str]
-    instance: str
-    request_id: str
-    retry_after_ms: NotRequired[int]
-    errors: NotRequired[list[FieldError]]
-    current: NotRequired[RunPosition]
+class ResultFrame(TypedDict):
+    type: Literal["result"]
+    reply_to: FrameId
+    version: NotRequired[Version]
+    heartbeat: NotRequired[Heartbeat]
+    followup: NotRequired[RunFollowupMessage]
+    thread_ids: NotRequired[list[Id]]
+    run_ids: NotRequired[list[Uuid]]
 
 
 class Run(TypedDict):
@@ -953,6 +1083,35 @@ class EventFrame(TypedDict):
     event: Event
 
 
+class AgentInvocationFrame(TypedDict):
+    type: Literal["agent.invocation"]
+    claim_id: Uuid
+    invocation: Invocation
+
+
+class RunDocumentFrame(TypedDict):
+    type: Literal["run.document"]
+    run: Run
+
+
+class Problem(TypedDict):
+    """
+    RFC 9457. `code` is what programs switch on; `title` and `detail` are for people.
+    """
+
+    type: str
+    title: str
+    status: int
+    code: ProblemCode
+    detail: NotRequired[str]
+    instance: str
+    request_id: str
+    retry_after_ms: NotRequired[int]
+    errors: NotRequired[list[FieldError]]
+    current: NotRequired[RunPosition]
+    run: NotRequired[Run]
+
+
 class ClaimedInvocations(TypedDict):
     claim_id: Uuid
     items: list[Invocation]
@@ -962,3 +1121,9 @@ class EventPage(TypedDict):
     items: list[Event]
     next_after: Seq
     has_more: bool
+
+
+class ErrorFrame(TypedDict):
+    type: Literal["error"]
+    reply_to: NotRequired[FrameId]
+    problem: Problem

@@ -125,6 +125,11 @@ class HeartbeatRunParameters(TypedDict):
     run_id: str
 
 
+class PatchRunParameters(TypedDict):
+    """The parameters of patchRun."""
+    run_id: str
+
+
 class RenewInvocationTokenParameters(TypedDict):
     """The parameters of renewInvocationToken."""
     run_id: str
@@ -636,6 +641,22 @@ def read_finish_run(request: Readable) -> tuple[FinishRunParameters, list[FieldE
 
 
 def read_heartbeat_run(request: Readable) -> tuple[HeartbeatRunParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_patch_run(request: Readable) -> tuple[PatchRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
     value = request.match_info["run_id"]
@@ -1398,6 +1419,7 @@ READERS: dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]] = {
     "startRun": read_start_run,
     "finishRun": read_finish_run,
     "heartbeatRun": read_heartbeat_run,
+    "patchRun": read_patch_run,
     "renewInvocationToken": read_renew_invocation_token,
     "awaitRunInput": read_await_run_input,
     "resumeRun": read_resume_run,

@@ -35,6 +35,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "/v1/runs/{run_id}/start": ("POST",),
     "/v1/runs/{run_id}/finish": ("POST",),
     "/v1/runs/{run_id}/heartbeat": ("POST",),
+    "/v1/runs/{run_id}/document": ("PATCH",),
     "/v1/runs/{run_id}/renew-token": ("POST",),
     "/v1/runs/{run_id}/await-input": ("POST",),
     "/v1/runs/{run_id}/resume": ("POST",),

@@ -11,6 +11,7 @@ from generated.models import (
     ClaimInvocationsRequest,
     FinishRunRequest,
     HeartbeatRunRequest,
+    PatchRunRequest,
     RecordRunStepRequest,
     RenewInvocationTokenRequest,
     ResumeRunRequest,
@@ -23,6 +24,7 @@ from generated.parameters import (
     ClaimInvocationsParameters,
     FinishRunParameters,
     HeartbeatRunParameters,
+    PatchRunParameters,
     RecordRunStepParameters,
     RenewInvocationTokenParameters,
     ResumeRunParameters,
@@ -69,6 +71,11 @@ async def heartbeat_run(
     if answer.code in SUCCESS:
         context.alive(parameters["run_id"])
     return answer
+
+
+async def patch_run(context: Context, parameters: PatchRunParameters, body: PatchRunRequest) -> Answer:
+    """Patches what people see of the run this second."""
+    return await context.patch(parameters, body)
 
 
 async def renew_invocation_token(

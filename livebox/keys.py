@@ -223,6 +223,82 @@ KEYS: Final[Mapping[str, Key]] = _declare(
     Key("run.followups_max", "count", 20, "Most follow-ups that wait on one run", 1, 1000),
     Key("run.step_detail_max_bytes", "bytes", 16 * 1024, "Largest detail of a step", 256, 1024**2),
     Key("run.max_steps_persisted", "count", 2000, "Steps kept per run before the oldest are compacted", 10, 10**6),
+    Key(
+        "run.interrupt_grace",
+        "s",
+        30,
+        "How long a running run goes on after its holder's gateway session closed, without a sign of life",
+        0.5,
+        DAY,
+    ),
+    # live content
+    Key("run.checkpoint_interval", "s", 2, "How often changed live content is saved", 0.05, 600),
+    Key("run.live_lease", "s", 5, "How long a process that died still owns the live content that it served", 0.5, 600),
+    Key("run.version_block", "count", 256, "Versions that are set aside at a time for patches", 1, 10**6),
+    Key("run.document_max_bytes", "bytes", 128 * 1024, "Largest live content of a run", 1024, 4 * 1024**2),
+    Key("run.text_max_bytes", "bytes", 16 * 1024, "Largest last text in the live content", 64, 65536),
+    Key("run.patch_max_bytes", "bytes", 64 * 1024, "Largest patch", 256, 4 * 1024**2),
+    Key("run.patch_max_ops", "count", 100, "Most operations of one patch", 1, 1000),
+    Key("run.patch_rate", "1/s", 100, "Patches per second and run", 0.01, 1e6),
+    Key("run.patch_burst", "count", 200, "Patches of a run that may come at once", 1, 10**6),
+    # the gateway
+    Key("gateway.hello_timeout", "s", 10, "How long a new session may take to say who it is", 0.1, 300),
+    Key(
+        "gateway.heartbeat_interval",
+        "s",
+        20,
+        "How often sessions are pinged; after two without a sign they end",
+        0.1,
+        600,
+    ),
+    Key("gateway.focus_max", "count", 100, "Threads and runs that a session may look at", 1, 1000),
+    Key("gateway.sessions_max", "count", 50, "Sessions of one principal in one process; the oldest ends", 1, 10**5),
+    Key("gateway.max_frame_bytes", "bytes", 1024**2, "Largest frame of a client", 1024, 64 * 1024**2),
+    Key("gateway.max_violations", "count", 10, "Bad frames after which a session ends", 1, 1000),
+    Key("gateway.coalesce_interval", "s", 0.01, "How long frames gather after one was written", 0, 1),
+    Key(
+        "gateway.send_queue_soft_bytes",
+        "bytes",
+        256 * 1024,
+        "Unsent bytes after which a device gets no patches",
+        4096,
+        64 * 1024**2,
+    ),
+    Key(
+        "gateway.send_queue_hard_bytes",
+        "bytes",
+        4 * 1024**2,
+        "Unsent bytes after which a device is cut off",
+        8192,
+        1024**3,
+    ),
+    Key("gateway.slow_consumer_timeout", "s", 30, "How long a device may stay behind", 0.1, 3600),
+    Key(
+        "gateway.poll_interval",
+        "s",
+        1,
+        "How often the log and watched runs are looked at without being woken",
+        0.05,
+        60,
+    ),
+    Key("gateway.recheck_interval", "s", 1, "How often the tokens of open sessions are checked", 0.05, 60),
+    Key(
+        "gateway.ack_timeout",
+        "s",
+        15,
+        "How long work for an agent stays unacknowledged before it is sent again",
+        0.1,
+        600,
+    ),
+    Key(
+        "gateway.shutdown_spread", "s", 5, "Longest time after which the clients of a stopping server come back", 0, 600
+    ),
+    Key(
+        "gateway.origins",
+        "text",
+        "",
+        "Origins of web pages that may connect, separated by spaces; the server's own always may",
+    ),
     # the log
     Key("event.body_max_bytes", "bytes", 4096, "Message text in an event's payload; longer is truncated", 64, 1024**2),
     Key("events.retention", "s", 30 * DAY, "How long events are kept; older cursors have expired", 60, MAXIMUM_SECONDS),
@@ -266,7 +342,10 @@ KEYS: Final[Mapping[str, Key]] = _declare(
 )
 
 # Pairs where the first must not be above the second.
-ORDERED: Final = (("api.page_size_default", "api.page_size_max"),)
+ORDERED: Final = (
+    ("api.page_size_default", "api.page_size_max"),
+    ("gateway.send_queue_soft_bytes", "gateway.send_queue_hard_bytes"),
+)
 
 # (small, parts, large): the first must fit so many times into the last. What a run was last heard of may be one flush
 # old, so a flush is short against everything that is counted from it; and a gap that moves no deadline must not eat
@@ -280,6 +359,7 @@ FITTING: Final = (
             "run.cancel_timeout",
             "run.stall_after",
             "run.stale_after",
+            "run.interrupt_grace",
             "service.gap",
         )
     ),

@@ -35,6 +35,16 @@ class Message(NamedTuple):
     sender: Literal["client", "server"]
     schema: str
     """Pointer of its schema for `generated.validators.checker`."""
+
+
+class Close(NamedTuple):
+    """One way in which a session ends."""
+
+    code: int
+    """The close code of the WebSocket."""
+    name: str
+    reconnect: bool
+    """Whether connecting again makes sense."""
 '''
 
 
@@ -53,7 +63,7 @@ def _package(documents: Documents) -> dict[str, str]:
         "__init__.py": HEADER.format(purpose="The contract as code."),
         "asyncapi.json": _json(bundled(documents)),
         "digest.py": digest_module(documents),
-        "gateway_messages.py": gateway_module(messages),
+        "gateway_messages.py": gateway_module(messages, documents.asyncapi.get("x-close-codes", {})),
         "handlers.py": handlers_module(operations),
         "models.py": models_module(documents),
         "openapi.json": _json(documents.openapi),
@@ -91,13 +101,22 @@ def digest_module(documents: Documents) -> str:
     return module("Which contract this code was made from.", f"SPEC_DIGEST = {literal(digest(documents))}")
 
 
-def gateway_module(messages: tuple[Message, ...]) -> str:
+def gateway_module(messages: tuple[Message, ...], close_codes: Json) -> str:
     """The source of `generated/gateway_messages.py`."""
     entries = [
         (message.name, f"Message{literal((message.name, message.sender, f'/messages/{message.name}'))}")
         for message in messages
     ]
-    return module("The frames of the gateway.", _MESSAGE_CLASS, table("MESSAGES", "dict[str, Message]", entries))
+    closes = [
+        (close["name"], f"Close{literal((int(code), close['name'], close['reconnect']))}")
+        for code, close in close_codes.items()
+    ]
+    return module(
+        "The frames of the gateway, and the codes with which its sessions end.",
+        _MESSAGE_CLASS,
+        table("MESSAGES", "dict[str, Message]", entries),
+        table("CLOSES", "dict[str, Close]", closes),
+    )
 
 
 def differences(root: Path, wanted: dict[str, str]) -> list[str]:
