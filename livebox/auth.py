@@ -88,6 +88,14 @@ class Authenticator:
         found = self._known.get(header)
         return found.caller if found is not None and found.until > self._now() else None
 
+    def until(self, header: str) -> float:
+        """When a header that was worked out expires, in seconds of the epoch: of a JWT its `exp` with the leeway.
+
+        Infinity for a local token, whose expiry the database watches, and for a header that is not known.
+        """
+        found = self._known.get(header)
+        return found.until if found is not None else inf
+
     def forget(self, header: str) -> None:
         """Work this header out anew the next time."""
         self._known.pop(header, None)

@@ -45,10 +45,13 @@ def number(literal: str) -> float | int:
     return value
 
 
-def explain(raw: bytes) -> list[Finding]:
-    """What is wrong with `raw`, in the order of the text, at most MAX_FINDINGS; empty when nothing is."""
+def explain(raw: bytes, *, last_wins: bool = False) -> list[Finding]:
+    """What is wrong with `raw`, in the order of the text, at most MAX_FINDINGS; empty when nothing is.
+
+    With `last_wins` a member may stand twice in its object.
+    """
     # Bytes that are no UTF-8 become lone surrogates in the text, which no correct UTF-8 can hold.
-    return _Scan(raw.decode("utf-8", "surrogateescape")).run()
+    return _Scan(raw.decode("utf-8", "surrogateescape"), last_wins).run()
 
 
 _STRING: Final = r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"'
@@ -86,8 +89,9 @@ class _Level:
 class _Scan:
     """One careful walk over a text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, last_wins: bool) -> None:
         self.text = text
+        self.last_wins = last_wins
         self.at = 0
         self.levels: list[_Level] = []
         self.findings: list[Finding] = []
@@ -177,7 +181,7 @@ class _Scan:
         if wrong is not None:
             self._find(wrong[0], "A member name of this object " + wrong[1], parent=True)
             text = "\ufffd"
-        elif level.names is not None and text in level.names:
+        elif level.names is not None and text in level.names and not self.last_wins:
             level.at = text
             self._find(DUPLICATE, "The member appears twice in its object.")
         level.at = text

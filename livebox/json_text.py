@@ -38,16 +38,19 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _SMELLS: Final = -(2**62)
 
 
-def read(raw: bytes) -> Any:
-    """The document in `raw` (UTF-8). Raises JsonRefused with every finding, the first ones when there are many."""
+def read(raw: bytes, *, last_wins: bool = False) -> Any:
+    """The document in `raw` (UTF-8). Raises JsonRefused with every finding, the first ones when there are many.
+
+    Where a member stands twice in its object the text is refused; with `last_wins` the last one counts.
+    """
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
-        raise JsonRefused(explain(raw))
+        raise JsonRefused(explain(raw, last_wins=last_wins))
     try:
         value = _decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise JsonRefused(explain(raw)) from None
+        raise JsonRefused(explain(raw, last_wins=last_wins)) from None
     if _members(value) != len(_member_ends(raw)) or (b"\\" in raw and b"\\u0000" in raw):
-        findings = explain(raw)
+        findings = explain(raw, last_wins=last_wins)
         if findings:
             raise JsonRefused(findings)
     return value

@@ -177,14 +177,43 @@ def problem(
     extra: Mapping[str, Any] | None = None,
 ) -> Reply:
     """The problem `code`. `extra` are members that the SQL layer added; it never holds a null."""
+    status = PROBLEMS[code][0]
+    document = problem_document(
+        code,
+        envelope.instance,
+        envelope.request_id,
+        errors=errors,
+        detail=detail,
+        wait=wait,
+        extra=extra,
+    )
+    more: dict[str, str] = dict(headers or {})
+    if wait or code in _BUSY:
+        more["Retry-After"] = retry_after(wait or BUSY_SECONDS)
+    if status == HTTPStatus.UNAUTHORIZED:
+        more["WWW-Authenticate"] = f'Bearer error="{code}"'
+    return Reply(envelope, status, PROBLEM_JSON, _encode(document), more)
+
+
+def problem_document(
+    code: str,
+    instance: str,
+    request_id: str,
+    *,
+    errors: Iterable[FieldError] = (),
+    detail: str = "",
+    wait: float = 0.0,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The members of the problem `code` (RFC 9457), as `problem` and the error frames of the gateway show them."""
     status, title = PROBLEMS[code]
     document: dict[str, Any] = {
         "type": f"urn:livebox:problem:{code}",
         "title": title,
         "status": status,
         "code": code,
-        "instance": envelope.instance,
-        "request_id": envelope.request_id,
+        "instance": instance,
+        "request_id": request_id,
     }
     if detail:
         document["detail"] = detail
@@ -196,15 +225,11 @@ def problem(
         document["errors"] = told
     if extra:
         document = {**extra, **document}
-    more: dict[str, str] = dict(headers or {})
     if code in _BUSY and not wait:
         wait = BUSY_SECONDS
     if wait:
         document["retry_after_ms"] = max(1, round(wait * 1000))
-        more["Retry-After"] = retry_after(wait)
-    if status == HTTPStatus.UNAUTHORIZED:
-        more["WWW-Authenticate"] = f'Bearer error="{code}"'
-    return Reply(envelope, status, PROBLEM_JSON, _encode(document), more)
+    return document
 
 
 _ETAGS: Final = re.compile(r'(?:W/)?"([^"]*)"')
