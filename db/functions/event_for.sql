@@ -10,7 +10,7 @@ BEGIN
     IF v_event.type = 'access.changed' THEN
         IF livebox.channel_level(p_principal, (v_event.payload->>'channel_id')::uuid) = 0
            AND livebox.space_level(p_principal, (v_event.payload->>'space_id')::uuid) IS NULL THEN
-            v_event.payload := v_event.payload - 'channel_id' - 'space_id' - 'level';
+            RETURN livebox.event_unplaced(v_event);
         END IF;
         RETURN livebox.event_json(v_event);
     ELSIF v_event.thread_id IS NULL THEN
@@ -18,13 +18,7 @@ BEGIN
     END IF;
 
     IF v_event.type = 'thread.moved' AND livebox.channel_level(p_principal, p_channel) = 0 THEN
-        v_event.payload := jsonb_build_object('thread_id', v_event.thread_id);
-        v_event.actor_id := NULL;
-        v_event.space_id := NULL;
-        v_event.channel_id := NULL;
-        v_event.thread_seq := NULL;
-        v_event.resource_version := NULL;
-        RETURN livebox.event_json(v_event);
+        RETURN livebox.event_left(v_event);
     ELSIF v_from IS NOT NULL AND livebox.channel_level(p_principal, v_from) = 0 THEN
         v_event.payload := v_event.payload - 'from_channel_id';
     END IF;
@@ -40,11 +34,7 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    IF v_event.resource_kind = 'message' AND v_event.payload #> '{message,body}' IS NOT NULL
-       AND EXISTS (SELECT FROM livebox.messages m WHERE m.id = v_event.resource_id::uuid AND m.deleted_at IS NOT NULL) THEN
-        v_event.payload := v_event.payload #- '{message,body}' #- '{message,truncated}' #- '{message,mentions}';
-    END IF;
-    RETURN livebox.event_json(v_event);
+    RETURN livebox.event_json(livebox.event_without_deleted(v_event));
 END $$;
 COMMENT ON FUNCTION livebox.event_for(uuid, livebox.events, uuid) IS
     'An event as one principal is shown it now; p_channel is where its thread is now. Whether it is shown at all is decided by list_events.';
