@@ -67,8 +67,9 @@ class Connection:
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
         body: Any = None,
+        patience: float | None = None,
     ) -> Reply:
-        """Send one operation of the contract by its id, and give its answer.
+        """Send one operation of the contract by its id, and give its answer. `patience` is that of this request alone.
 
         Raises Problem when the server refuses it, Unreachable when no answer came within the patience.
         """
@@ -83,11 +84,13 @@ class Connection:
         if body is not None:
             sent["Content-Type"] = "application/json"
             data = msgspec.json.encode(body)
-        return await self._answered(operation, url.update_query(parameters), sent, data)
+        end = asyncio.get_running_loop().time() + (self._patience if patience is None else patience)
+        return await self._answered(operation, url.update_query(parameters), sent, data, end)
 
-    async def _answered(self, operation: Operation, url: URL, headers: Mapping[str, str], data: bytes | None) -> Reply:
+    async def _answered(
+        self, operation: Operation, url: URL, headers: Mapping[str, str], data: bytes | None, end: float
+    ) -> Reply:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._patience
         pause = _FIRST_PAUSE
         while True:
             try:

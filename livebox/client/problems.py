@@ -1,11 +1,11 @@
-"""What can go wrong with a request: a refusal that the server explains, or no answer at all."""
+"""What can go wrong with a request: a refusal that the server explains, no answer at all, or a run that is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generated.models import FieldError, RunPosition
+from generated.models import FieldError, Run, RunPosition
 
 #: `code` of an answer that is no problem document, as something between us and the server may give.
 UNEXPECTED = "unexpected_answer"
@@ -15,8 +15,8 @@ class Problem(Exception):
     """The server refused the request (RFC 9457).
 
     `code` is what programs look at: one of the operation's problem codes. `status` is the HTTP status, `errors` names
-    each wrong value, `current` says where a run is that could not go where it was asked to, `retry_after` is in
-    seconds.
+    each wrong value, `current` says where a run is that could not go where it was asked to, `run` is the whole run
+    where a patch met a conflict, `retry_after` is in seconds.
     """
 
     def __init__(self, status: int, document: Mapping[str, Any], retry_after: float | None = None) -> None:
@@ -26,9 +26,16 @@ class Problem(Exception):
         self.detail: str | None = document.get("detail")
         self.errors: Sequence[FieldError] = document.get("errors", ())
         self.current: RunPosition | None = document.get("current")
+        self.run: Run | None = document.get("run")
         self.request_id: str | None = document.get("request_id")
         self.retry_after = retry_after
         super().__init__(str(self))
+
+    @classmethod
+    def told(cls, document: Mapping[str, Any]) -> Problem:
+        """A problem document as the gateway sends it in `error`."""
+        wait = document.get("retry_after_ms")
+        return cls(document.get("status", 500), document, None if wait is None else wait / 1000)
 
     def __str__(self) -> str:
         wrong = "; ".join(
@@ -41,3 +48,36 @@ class Problem(Exception):
 
 class Unreachable(ConnectionError):
     """No answer came within the client's patience. Whether the request was carried out is not known; a repeat tells."""
+
+
+class GatewayLost(ConnectionError):
+    """The session with the gateway ended before the answer came, or there is none just now. Another one is begun."""
+
+
+class GatewayRefused(ConnectionError):
+    """The gateway ended the session in a way that connecting again would only repeat: a wrong token, for example.
+
+    `code` is the close code, `name` its name in the contract, `problem` what the server said before it closed.
+    """
+
+    def __init__(self, code: int, name: str, problem: Problem | None = None) -> None:
+        self.code = code
+        self.name = name
+        self.problem = problem
+        super().__init__(f"the gateway refused the session: {name} ({code})" + (f": {problem}" if problem else ""))
+
+
+class GatewayAbsent(ConnectionError):
+    """There is no gateway at this URL: an older server, or something between that passes no WebSockets."""
+
+
+class RunLost(Exception):
+    """The run is no longer this holder's to work on: it has ended, or another holder has it.
+
+    `code` is the server's (`run_ended`, `invocation_superseded`, ...), `run` the run where the server told it.
+    """
+
+    def __init__(self, code: str, run: Run | None = None) -> None:
+        self.code = code
+        self.run = run
+        super().__init__(f"the run is lost: {code}")

@@ -16,6 +16,8 @@ from generated.models import (
     Heartbeat,
     InvocationToken,
     Message,
+    Patched,
+    PatchOp,
     Principal,
     Readiness,
     RecordRunStepRequest,
@@ -132,6 +134,17 @@ class Rest(Connection):
     async def start_run(self, run_id: str, invocation: str, request: StartRunRequest | None = None) -> Run:
         """Begin to work on a claimed run."""
         return cast(Run, await self._controlled("startRun", run_id, invocation, request or {}))
+
+    async def patch_run(self, run_id: str, invocation: str, base_version: int, ops: Sequence[PatchOp]) -> Patched:
+        """Patch the live content of a run, once: a busy server is not asked again, since there may be newer content."""
+        answer = await self.call(
+            "patchRun",
+            path={"run_id": run_id},
+            headers={"Livebox-Invocation": invocation},
+            body={"base_version": base_version, "ops": list(ops)},
+            patience=0.0,
+        )
+        return cast(Patched, answer.body)
 
     async def record_run_step(
         self, run_id: str, step_id: str, invocation: str, request: RecordRunStepRequest
