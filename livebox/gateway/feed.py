@@ -108,8 +108,8 @@ class Feed:
         if seq is None or seq > self.position:
             self._woken.set()
 
-    async def reached(self, seq: int, timeout: float) -> bool:
-        """Wait until every event up to `seq` is handed out. False after `timeout` seconds: then `lagging` holds."""
+    async def reached(self, seq: int, within: float) -> bool:
+        """Wait until every event up to `seq` is handed out. False after `within` seconds: then `lagging` holds."""
         if self.position >= seq:
             return True
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,7 +117,7 @@ class Feed:
         self._waiting.append(waiter)
         self._woken.set()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(within):
                 await asyncio.wait([outcome])
         except TimeoutError:
             pass

@@ -56,7 +56,7 @@ class Rights:
         self._changed = 0  # seq of the last event that may have changed rights
 
     async def load(self, principal_id: str) -> int:
-        """Begin to hold the rights of a principal; pair it with `forget`. Raises `db.DatabaseError`; then nothing is held.
+        """Begin to hold the rights of a principal; pair it with `forget`. Raises `db.DatabaseError`: nothing is held.
 
         Gives the seq after which the events for this principal are to be had from here: what was before it comes from
         listEvents.
