@@ -102,6 +102,8 @@ class Lane:
         self.on_effects = on_effects
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self.log_seq = 0
+        """The newest event that this lane has appended; what an answered operation wrote is not above it."""
         self._committed = -math.inf
         self._probe: asyncio.Task[Answer] | None = None
         self._prefix = uuid.uuid4().hex[:20]
@@ -251,6 +253,7 @@ class Lane:
 
     def _answer(self, batch: list[Operation], rows: list[Any], waits: list[float]) -> None:
         self._committed = asyncio.get_running_loop().time()
+        self.log_seq = max(self.log_seq, rows[0][0] or 0)
         effects: list[dict[str, Any]] = []
         for operation, row in zip(batch, rows, strict=True):
             answer = read_answer(row[1:])

@@ -1,17 +1,19 @@
-"""Waking other processes that follow the log.
+"""Waking other processes: that the log has grown, and what concerns live documents.
 
 ``NOTIFY`` inside a transaction makes all commits of the cluster wait for one another, so the lane never does it: after
-its commit the ``Poker`` sends one on a session of its own, at most so many times a second. A poke is a hint and may be
-lost; who listens also looks by itself from time to time.
+its commit the ``Poker`` sends one on a session of its own, at most so many times a second. What is said in between is
+sent together, as JSON objects small enough for PostgreSQL. A poke is a hint and may be lost; who listens also looks by
+itself from time to time. Too much to say becomes ``{"all": true}``: look at everything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import psycopg2
 
 from .connection import Connection
@@ -19,20 +21,50 @@ from .errors import DatabaseError
 
 CHANNEL: Final = "livebox_log"
 PER_SECOND: Final = 50
+MAX_BYTES: Final = 7000
+"""Largest payload; PostgreSQL takes less than 8000 bytes."""
+MAX_IDS: Final = 5000
+"""Most runs that one turn tells of by name."""
 
 _RETRY: Final = 1.0  # seconds between tries while the database is away
+_FRAME_BYTES: Final = 100  # what a payload takes beside the names in it
+_ITEM_BYTES: Final = 20  # what a name takes beside itself: quotes, keys, braces
+_SEND: Final = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 
 _log = logging.getLogger("livebox.db.notify")
 
 
-class Poker:
-    """Sends pokes; many in a short time become one. ``per_second`` bounds how many leave."""
+class Poke(NamedTuple):
+    """What one process tells the others.
 
-    def __init__(self, dsn: str, *, per_second: float = PER_SECOND) -> None:
+    ``seq``: the log has grown up to there. ``runs``: their versions, states or tokens moved. ``watching``: somebody
+    looks at them at the sender. ``handover``: (run, owner) pairs: that owner asks for the live document.
+    ``everything``: more than fits, or unknown: look at all of it. ``sender``: the name of the poker; empty: none.
+    """
+
+    seq: int | None = None
+    runs: tuple[str, ...] = ()
+    watching: tuple[str, ...] = ()
+    handover: tuple[tuple[str, str], ...] = ()
+    everything: bool = False
+    sender: str = ""
+
+
+UNKNOWN: Final = Poke(everything=True)
+"""Heard when listening begins (again), and for what cannot be read: pokes may have been missed."""
+
+
+class Poker:
+    """Sends pokes as ``sender``; many in a short time become few. ``per_second`` bounds how often some leave."""
+
+    def __init__(self, dsn: str, *, sender: str = "", per_second: float = PER_SECOND) -> None:
         self._connection = Connection(dsn, name="poker")
+        self._sender = sender
         self._interval = 1 / per_second
         self._wanted = asyncio.Event()
-        self._seq = 0
+        self._seq: int | None = None
+        self._everything = False
+        self._told: dict[str, dict[str, str]] = {"runs": {}, "watching": {}, "handover": {}}
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -51,9 +83,33 @@ class Poker:
         self._connection.close()
 
     def poke(self, seq: int) -> None:
-        """Says that the log has grown up to ``seq``. Costs nothing and never fails."""
-        self._seq = max(self._seq, seq)
+        """Says that the log has grown up to ``seq``. Costs nothing and never fails, like all that is said here."""
+        self._seq = max(self._seq or 0, seq)
         self._wanted.set()
+
+    def tell(self, kind: str, run_ids: Iterable[str]) -> None:
+        """Says something of runs; ``kind`` is runs or watching."""
+        self._tell(kind, dict.fromkeys(run_ids, ""))
+
+    def ask(self, run_id: str, to: str) -> None:
+        """Asks whoever serves the live document of a run to hand it over to ``to``."""
+        self._tell("handover", {run_id: to})
+
+    def _tell(self, kind: str, said: dict[str, str]) -> None:
+        told = self._told[kind]
+        told |= said
+        if sum(map(len, self._told.values())) > MAX_IDS:
+            self._everything = True
+            for known in self._told.values():
+                known.clear()
+        self._wanted.set()
+
+    def _payloads(self) -> list[str]:
+        """All that is to be said, which is then said."""
+        seq, self._seq = self._seq, None
+        everything, self._everything = self._everything, False
+        told, self._told = self._told, {kind: {} for kind in self._told}
+        return [msgspec.json.encode(payload).decode() for payload in _payloads(self._sender, seq, everything, told)]
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -62,20 +118,40 @@ class Poker:
             self._wanted.clear()
             try:
                 await self._connection.reopen(loop.time())
-                await self._connection.fetch("SELECT pg_notify(%s, %s)", (CHANNEL, str(self._seq)))
+                await self._connection.fetch(_SEND, (CHANNEL, self._payloads()))
                 await asyncio.sleep(self._interval)
             except (DatabaseError, psycopg2.Error):
                 _log.debug("a poke was lost", exc_info=True)
                 await asyncio.sleep(_RETRY)
 
 
-class Listener:
-    """Hears the pokes of all processes.
+def _payloads(
+    sender: str, seq: int | None, everything: bool, told: dict[str, dict[str, str]]
+) -> Iterator[dict[str, Any]]:
+    """Objects of at most ``MAX_BYTES`` that say all of it."""
+    payload: dict[str, Any] = {"from": sender} if sender else {}
+    if seq is not None:
+        payload["seq"] = seq
+    if everything:
+        payload["all"] = True
+    size = empty = _FRAME_BYTES + len(sender)
+    for kind, run_id, to in ((kind, run_id, to) for kind, runs in told.items() for run_id, to in runs.items()):
+        more = len(run_id) + len(to) + _ITEM_BYTES
+        if size + more > MAX_BYTES:
+            yield payload
+            payload, size = ({"from": sender} if sender else {}), empty
+        payload.setdefault(kind, []).append({"run": run_id, "to": to} if kind == "handover" else run_id)
+        size += more
+    yield payload
 
-    ``heard(seq)`` is called for each, and with ``None`` whenever listening begins (again): pokes may have been missed.
+
+class Listener:
+    """Hears the pokes of all processes, its own too (``Poke.sender`` tells).
+
+    ``heard(poke)`` is called for each, and with ``UNKNOWN`` whenever listening begins (again).
     """
 
-    def __init__(self, dsn: str, heard: Callable[[int | None], None]) -> None:
+    def __init__(self, dsn: str, heard: Callable[[Poke], None]) -> None:
         self._connection = Connection(dsn, name="listener")
         self._heard = heard
         self._task: asyncio.Task[None] | None = None
@@ -96,20 +172,44 @@ class Listener:
             try:
                 await self._connection.reopen(loop.time())
                 await self._connection.fetch(f"LISTEN {CHANNEL}")
-                self._tell(None)
+                self._tell(UNKNOWN)
                 while True:
                     notice = await self._connection.notifies.get()
-                    self._tell(int(notice.payload) if notice.payload.isdecimal() else None)
+                    self._tell(read_poke(notice.payload))
             except (DatabaseError, psycopg2.Error):
                 _log.debug("not listening", exc_info=True)
                 self._connection.close()
                 await asyncio.sleep(_RETRY)
 
-    def _tell(self, seq: int | None) -> None:
+    def _tell(self, poke: Poke) -> None:
         try:
-            self._heard(seq)
+            self._heard(poke)
         except Exception:
             _log.exception("what follows the log failed")
+
+
+class _Payload(msgspec.Struct):
+    """What a poke looks like on its way."""
+
+    seq: int | None = None
+    runs: tuple[str, ...] = ()
+    watching: tuple[str, ...] = ()
+    handover: tuple[dict[str, str], ...] = ()
+    all: bool = False
+    sender: str = msgspec.field(name="from", default="")
+
+
+_decode: Final = msgspec.json.Decoder(_Payload).decode
+
+
+def read_poke(payload: str) -> Poke:
+    """A poke from its text. Anybody may notify on the channel, so what makes no sense counts as ``UNKNOWN``."""
+    try:
+        said = _decode(payload)
+        handover = tuple((ask["run"], ask["to"]) for ask in said.handover)
+    except (msgspec.DecodeError, KeyError):
+        return UNKNOWN
+    return Poke(said.seq, said.runs, said.watching, handover, said.all, said.sender)
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:

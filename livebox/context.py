@@ -11,6 +11,7 @@ import msgspec
 from db import SUCCESS, Answer, Caller, Database
 from generated.operations import Operation
 from livebox.cursors import Cursors
+from livebox.gateway.feed import Feed
 from livebox.invocations import Invocation, Invocations
 from livebox.jobs.life import Life
 from livebox.service import Service
@@ -19,6 +20,9 @@ from livebox.telemetry import Telemetry
 
 # What says how a request is carried, not what it asks for: left out of the hash of its content.
 _CARRIAGE: Final = frozenset({"idempotency_key", "invocation", "if_match", "if_none_match"})
+
+FEED_PATIENCE: Final = 5.0
+"""Seconds a change of rights waits for open sessions to have it; after that they show nothing live until they do."""
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 
@@ -43,6 +47,7 @@ class Plant:
         self.cursors = cursors
         self.invocations = invocations
         self.life = life
+        self.feed: Feed | None = None
         self.page_size_default = settings.integer("api.page_size_default")
         self.page_size_max = settings.integer("api.page_size_max")
 
@@ -116,7 +121,12 @@ class Context:
         if body is not None:
             args["body"] = body
         # What a write did is counted by the lane, once per commit, also when nobody waits for the answer any more.
-        return await self._plant.database.lane.submit(operation, self._caller, args)
+        lane, feed = self._plant.database.lane, self._plant.feed
+        answer = await lane.submit(operation, self._caller, args)
+        if feed is not None and self._operation.module == "structure" and answer.code in SUCCESS:
+            # Rights that were taken are taken from open sessions too before anybody hears that they are.
+            await feed.reached(lane.log_seq, FEED_PATIENCE)
+        return answer
 
     def _args(self, parameters: Mapping[str, Any], limits: tuple[str, ...]) -> dict[str, Any]:
         args = dict(parameters)

@@ -169,8 +169,8 @@ class Rights:
 def _of_thread(view: View, event: FeedEvent) -> bytes | None:
     gone = event.gone
     seen = event.channel_id in view.channels
-    if event.seq <= view.seq and event.thread_id in view.places:
-        place = view.places[event.thread_id]
+    place = view.places.get(event.thread_id or "")
+    if place is not None and event.seq <= view.seq:
         seen = seen and (place in view.channels or place == "")
         gone = gone or (place == "" and event.type != "thread.deleted")
     if event.type == "thread.moved":
