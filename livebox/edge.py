@@ -27,11 +27,14 @@ from livebox.auth import INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
 from livebox.context import Context, Plant
 from livebox.cursors import CursorInvalid
+from livebox.gateway.entrance import PATH as GATEWAY
+from livebox.gateway.entrance import UPGRADE, Entrance
 from livebox.invocations import Invocation, InvocationInvalid
 from livebox.limits import Limit
 from livebox.log import about, logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
+from livebox.static import METHODS, File, files
 from livebox.trace import Trace
 
 Handler = Callable[..., Awaitable[Answer]]
@@ -86,7 +89,12 @@ class Edge:
         self._log_requests = log_requests
         self._telemetry = plant.telemetry
         self._metrics_token = plant.settings.text("metrics.token")
-        self._router: Router[Endpoint] = Router()
+        self.entrance: Entrance | None = None
+        """The gateway, where there is one."""
+        self._router: Router[Endpoint | File] = Router()
+        for path, file in files():
+            for method in METHODS:
+                self._router.add(path, method, file)
         for operation in ROUTES:
             limit = limits[operation.rate_class] if operation.rate_class else None
             endpoint = Endpoint(operation, handlers[operation.id], limit)
@@ -94,29 +102,40 @@ class Edge:
                 if method == operation.method or (method == hdrs.METH_HEAD and operation.method == hdrs.METH_GET):
                     self._router.add(operation.path, method, endpoint)
 
-    async def handle(self, request: Incoming) -> Reply:
+    async def handle(self, request: Incoming) -> web.StreamResponse:
         """The response to one request, whatever becomes of it."""
         started = time.perf_counter()
         path = request.rel_url.raw_path
+        if path == GATEWAY and self.entrance is not None and self.entrance.opens(request):
+            return await self.entrance.serve(request)
         envelope = Envelope(
             responses.new_request_id(), Trace.of(request.headers.get(responses.TRACEPARENT)), printable(path)
         )
         about(envelope.request_id, envelope.trace.trace_id)
         name = OTHER
         found = self._router.find(path)
-        if found is None:
+        if path == GATEWAY and self.entrance is not None:
+            response = self._no_session(request, envelope)
+        elif found is None:
             response = problem(envelope, "not_found")
         else:
             methods, request.match_info = found
             endpoint = methods.get(request.method)
             if endpoint is None:
                 response = not_allowed(envelope, methods)
+            elif isinstance(endpoint, File):
+                return self._page(request, endpoint, envelope, started)
             else:
                 name = endpoint.operation.id
                 response = await self._answered(request, endpoint, envelope)
         if self._check is not None:
             response = self._checked(request, response, envelope)
         self._count(request.method, name, response, time.perf_counter() - started)
+        return response
+
+    def _page(self, request: Incoming, file: File, envelope: Envelope, started: float) -> Reply:
+        response = file.answer(request, envelope)
+        self._count(request.method, OTHER, response, time.perf_counter() - started)
         return response
 
     def refused(self, method: str, target: str) -> Reply:
@@ -140,6 +159,12 @@ class Edge:
         response = problem(envelope, "internal_error")
         self._count("", OTHER, response, 0.0)
         return response
+
+    def _no_session(self, request: Incoming, envelope: Envelope) -> Reply:
+        """The response to what comes to the gateway and is no handshake."""
+        if request.method != hdrs.METH_GET:
+            return not_allowed(envelope, {hdrs.METH_GET: None})
+        return problem(envelope, "upgrade_required", headers=UPGRADE)
 
     def _count(self, method: str, name: str, response: Reply, seconds: float) -> None:
         self._telemetry.request(name, response.status, seconds)
