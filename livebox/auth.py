@@ -80,13 +80,13 @@ class Authenticator:
     ) -> None:
         self._resolve = resolve
         self._issuer = issuer
-        self._now = now
+        self.now = now
         self._known: dict[str, _Known] = {}
 
     def known(self, header: str) -> Caller | None:
         """The caller when this very header was worked out before and has not expired."""
         found = self._known.get(header)
-        return found.caller if found is not None and found.until > self._now() else None
+        return found.caller if found is not None and found.until > self.now() else None
 
     def until(self, header: str) -> float:
         """When a header that was worked out expires, in seconds of the epoch: of a JWT its `exp` with the leeway.
@@ -144,9 +144,9 @@ class Authenticator:
             or not _PRINCIPAL.fullmatch(subject)
             or expires_at is None
             or not_before is None
-            or not_before - issuer.leeway > self._now()
+            or not_before - issuer.leeway > self.now()
         ):
             raise Unauthenticated(INVALID)
-        if expires_at + issuer.leeway <= self._now():
+        if expires_at + issuer.leeway <= self.now():
             raise Unauthenticated(EXPIRED)
         return _Known(Caller(subject), expires_at + issuer.leeway)

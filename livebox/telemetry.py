@@ -7,7 +7,7 @@ Attributes are closed sets (a state, a reason of the table, an operation of the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 
+from generated.gateway_messages import CLOSES
 from livebox import log
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,6 +28,8 @@ _ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 _OUTCOMES: Final = {"running": "started", "failed": "failed", "cancelled": "cancelled"}
 _BILLING_MODES: Final = frozenset({"personal", "organization"})
 _AUTHZ_REASONS: Final = frozenset({"filter_mismatch", "trigger_decision_mismatch", "unexpected_denial"})
+
+_CLOSE_CODES: Final = frozenset({1000, *(close.code for close in CLOSES.values())})
 
 _RUN_SECONDS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
 _START_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300)
@@ -66,6 +69,17 @@ class Telemetry:
         self._finished = meter.create_counter("livebox.run.finished", "1", "Runs that ended")
         self._turns = meter.create_counter("livebox.job.turns", "1", "Turns of what runs by itself")
         self._authz = meter.create_counter("livebox.authz.errors", "1", "Rights decisions that contradict each other")
+        self._lag = histogram("livebox.event.lag", "s", "Age of an event when it is handed to sessions", _WAIT_SECONDS)
+        self._closes = meter.create_counter("livebox.gateway.closes", "1", "Sessions of the gateway that ended")
+        self._dropped = meter.create_counter("livebox.gateway.dropped_patches", "1", "Frames that slow devices missed")
+        self._sessions: Callable[[], int] = int
+        self._watched: Callable[[], int] = int
+        meter.create_observable_gauge(
+            "livebox.gateway.sessions", [lambda _: [Observation(self._sessions())]], "1", "Open sessions"
+        )
+        meter.create_observable_gauge(
+            "livebox.run.watchers", [lambda _: [Observation(self._watched())]], "1", "Sessions that look at a run"
+        )
         meter.create_observable_gauge("livebox.run.active", [self._observe], "1", "Runs that have not ended")
 
     def record(self, effects: Iterable[Mapping[str, Any]]) -> None:
@@ -97,6 +111,22 @@ class Telemetry:
     def turn(self, job: str, ok: bool) -> None:
         """Count one turn of a job; `job` is one of the few that this process has."""
         self._turns.add(1, {"job": job, "outcome": "done" if ok else "failed"})
+
+    def observe_gateway(self, sessions: Callable[[], int], watched: Callable[[], int]) -> None:
+        """Whom the gauges ask: how many sessions are open, and how many look at a run, once for each run."""
+        self._sessions, self._watched = sessions, watched
+
+    def gateway_closed(self, code: int) -> None:
+        """Count a session that ended with this close code; one that the contract does not name is `other`."""
+        self._closes.add(1, {"code": str(code) if code in _CLOSE_CODES else OTHER})
+
+    def patches_dropped(self, count: int) -> None:
+        """Count frames that were left out for a device that is behind."""
+        self._dropped.add(count)
+
+    def event_lag(self, seconds: float) -> None:
+        """Record how old an event was when it was handed to the sessions, by the clock of the database."""
+        self._lag.record(max(0.0, seconds))
 
     def active(self, rows: Iterable[ActiveRuns]) -> None:
         """Set what the gauge of active runs shows; taken from one grouped query just before `exposition`."""

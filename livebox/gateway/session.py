@@ -1,0 +1,397 @@
+"""One session: what a client says and what it is answered, from `hello` to the end.
+
+Frames of one client are answered one after the other, so that what it sees has the order of what it did; a patch takes
+no step that waits unless it must. Everything that can be decided without the session is decided elsewhere: who it is by
+the Authenticator, what it may see by the database and the view of rights, patches by the live plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from db import SUCCESS, Answer, Caller, DatabaseError
+from generated.field_errors import FieldError, field_error
+from generated.gateway_messages import CLOSES
+from generated.operations import OPERATIONS
+from handlers import run_control
+from livebox import responses
+from livebox.auth import EXPIRED, INVALID, Unauthenticated
+from livebox.context import Context
+from livebox.gateway import frames
+from livebox.gateway.connection import Connection
+from livebox.gateway.focus import Document, Look, Refused
+from livebox.gateway.frames import Frame, FrameRefused, TextInvalid
+from livebox.invocations import Invocation, InvocationInvalid
+from livebox.live.patch import PatchRefused
+from livebox.log import logger
+
+if TYPE_CHECKING:
+    from livebox.gateway.hub import Hub
+
+POLL: Final = 0.02
+"""Seconds between two looks at whether a device has taken what it was sent."""
+RUNS_MAX: Final = 1000
+"""Most runs of which a session remembers the invocation token; the one that was shown first goes."""
+
+_NOBODY: Final = Caller("")
+_log = logger("session")
+
+
+class Session:
+    """One client. `since` is when it fell behind (loop time), 0 while it takes what it is sent."""
+
+    def __init__(self, hub: Hub, connection: Connection, peer: str) -> None:
+        self._hub = hub
+        self.connection = connection
+        self._peer = peer
+        self.id = responses.new_request_id()
+        self.caller = _NOBODY
+        self.principal_id = ""
+        self.kind = ""
+        self.expires_at = 0.0
+        self.invocations: int | None = None
+        """How many runs an agent's session wants at once; None where it did not say."""
+        self.seq = 0
+        """The last position of the log that was handed to the client, while it does not follow the log."""
+        self.follows = False
+        """Whether events are handed to it as they come; else they are fetched for it from `seq` on."""
+        self.held: dict[str, Invocation] = {}
+        """The runs that it works on here, each with the token that it showed last."""
+        self.threads: dict[str, str] = {}
+        self.runs: dict[str, Look] = {}
+        self.documents: dict[str, Document] = {}
+        self.stale: set[str] = set()
+        """Runs of which frames were left out: they get a fresh document."""
+        self.asked: frozenset[str] = frozenset()
+        self.outdated = False
+        self.behind_since = 0.0
+        self.missed = 0
+        """Pings in a row after which nothing came."""
+        self.slot = random.getrandbits(16)  # noqa: S311 - no secret
+        """When within the interval it is probed."""
+        self._shown: dict[str, Invocation] = {}
+        self._size = 0
+        self._violations = 0
+
+    @property
+    def gone(self) -> bool:
+        """It is over or about to be."""
+        return bool(self.connection.ending) or self.connection.gone
+
+    @property
+    def ready(self) -> bool:
+        """It has said who it is."""
+        return bool(self.principal_id)
+
+    # what comes in
+
+    async def serve(self) -> None:
+        """Answer frames until the session ends."""
+        connection = self.connection
+        timer = asyncio.get_running_loop().call_later(self._hub.hello_timeout, self._no_hello)
+        try:
+            while (raw := await connection.next()) is not None:
+                await self._take(raw)
+                if connection.unsent() > self._hub.soft:
+                    await self.room()
+        finally:
+            timer.cancel()
+
+    def _no_hello(self) -> None:
+        if not self.ready:
+            self.end("no_hello")
+
+    def end(self, how: str) -> None:
+        """End it in one of the ways of the contract, once the frame that is being answered is done."""
+        self.connection.end(CLOSES[how].code)
+
+    def lost(self) -> None:
+        """Nothing came from the client for too long."""
+        self.end("going_away")
+        self.connection.abort()
+
+    async def room(self) -> None:
+        """Wait until the device has taken most of what it was sent."""
+        while not self.gone and self.connection.unsent() > self._hub.soft:
+            self._hub.fell_behind(self)
+            await asyncio.sleep(POLL)
+
+    async def _take(self, raw: bytes) -> None:
+        try:
+            frame = frames.read(raw) if len(raw) < frames.LARGE else await asyncio.to_thread(frames.read, raw)
+            if not self.ready and frame["type"] != "hello":
+                raise FrameRefused(
+                    "validation_failed",
+                    [FieldError("not_allowed_value", "pointer", "/type", "The first frame is hello.")],
+                    reply_to=frames.reply_to(frame),
+                )
+            self._size = len(raw)
+            answering = _ANSWERS[frame["type"]](self, frame)
+            if answering is not None:
+                await answering
+        except TextInvalid:
+            self.end("invalid_text")
+        except FrameRefused as refused:
+            self._violated(refused)
+        except Unauthenticated as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
+        except DatabaseError as error:
+            if error.problem == "internal_error":
+                _log.error("database_refused", frame=frame["type"], exc_info=error)
+            self.send(frames.error(error.problem, reply_to=frames.reply_to(frame)))
+        except Exception as error:
+            _log.error("frame_failed", frame=frame["type"], exc_info=error)
+            self.send(frames.error("internal_error", reply_to=frames.reply_to(frame)))
+
+    def _violated(self, refused: FrameRefused) -> None:
+        self.send(frames.refusal(refused))
+        self._violations += 1
+        if self._violations >= self._hub.max_violations:
+            self.end("bad_frames")
+
+    def _admitted(self, frame: Mapping[str, Any], rate_class: str) -> bool:
+        """Within the limit, and still somebody. Refusals are answered here."""
+        if not self._hub.valid(self):
+            return False
+        wait = self._hub.limits[rate_class].take(self.principal_id)
+        if wait:
+            self.send(frames.error("rate_limited", reply_to=frames.reply_to(frame), wait=wait))
+        return not wait
+
+    async def _hello(self, frame: dict[str, Any]) -> None:
+        again = self.ready
+        if again and "resume_after" in frame:
+            raise FrameRefused(
+                "validation_failed",
+                [FieldError("unknown_field", "pointer", "/resume_after", "Only the first hello resumes.")],
+                reply_to=frames.reply_to(frame),
+            )
+        if again and not self._admitted(frame, "read"):
+            return
+        try:
+            caller, expires_at = await self._hub.authenticate(frame["token"], self._peer)
+        except Unauthenticated as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
+            self.end("token_expired" if refused.code == EXPIRED else "invalid_token")
+            return
+        except responses.Refusal as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame), wait=refused.wait))
+            return
+        if again and caller.principal != self.principal_id:
+            self.send(frames.error(INVALID, reply_to=frames.reply_to(frame)))
+            self.end("invalid_token")
+            return
+        self.caller, self.expires_at = caller, expires_at
+        if "capabilities" in frame:
+            self.invocations = frame["capabilities"].get("invocations")
+        if again:
+            self._result(frame, {})
+            self._hub.told(self)
+        else:
+            await self._hub.begin(self, caller, frames.reply_to(frame), frame.get("resume_after"))
+
+    async def _focus(self, frame: dict[str, Any]) -> None:
+        thread_ids, run_ids = frame.get("thread_ids", []), frame.get("run_ids", [])
+        if len(thread_ids) + len(run_ids) > self._hub.focus_max:
+            where = "/thread_ids" if len(thread_ids) > self._hub.focus_max else "/run_ids"
+            raise FrameRefused(
+                "validation_failed",
+                [FieldError("too_many", "pointer", where, f"At most {self._hub.focus_max} in all.")],
+                reply_to=frames.reply_to(frame),
+            )
+        if not self._admitted(frame, "read"):
+            return
+        try:
+            await self._hub.focus.replace(self, thread_ids, run_ids)
+        except Refused as refused:
+            self._hub.refuse(self, refused.code)
+            return
+        threads = [thread_id for thread_id in thread_ids if thread_id in self.threads]
+        runs = [run_id for run_id in run_ids if run_id in self.runs]
+        self._result(frame, {"thread_ids": threads, "run_ids": runs})
+
+    def _ping(self, frame: dict[str, Any]) -> None:
+        if self._admitted(frame, "read"):
+            self.send(frames.made("pong", {}, reply_to=frames.reply_to(frame)))
+
+    def _run_update(self, frame: dict[str, Any]) -> Awaitable[None] | None:
+        invocation = self._invocation(frame)
+        if not self._admitted(frame, "patch"):
+            return None
+        try:
+            version = self._hub.patches.patch_now(
+                frame["run_id"], self.principal_id, invocation, frame["base_version"], frame["ops"], self._size
+            )
+        except PatchRefused as refused:
+            self._patch_refused(frame, refused)
+            return None
+        if version is None:
+            return self._patch(frame, invocation, self._size)
+        self._patched(frame, invocation, version)
+        return None
+
+    async def _patch(self, frame: dict[str, Any], invocation: Invocation, size: int) -> None:
+        try:
+            version = await self._hub.patches.patch(
+                frame["run_id"], self.principal_id, invocation, frame["base_version"], frame["ops"], size
+            )
+        except PatchRefused as refused:
+            self._patch_refused(frame, refused)
+            return
+        self._patched(frame, invocation, version)
+
+    def _patched(self, frame: dict[str, Any], invocation: Invocation, version: int) -> None:
+        if self.held.get(invocation.run_id) is not invocation:
+            self.hold(invocation)
+        if "id" in frame:
+            self.send(frames.made("result", {"version": version}, reply_to=frame["id"]))
+
+    def _patch_refused(self, frame: dict[str, Any], refused: PatchRefused) -> None:
+        self.send(
+            frames.error(
+                refused.code,
+                reply_to=frames.reply_to(frame),
+                errors=refused.errors,
+                detail=refused.detail,
+                wait=refused.wait,
+                extra=refused.extra,
+            )
+        )
+
+    async def _heartbeat(self, frame: dict[str, Any]) -> None:
+        body = {"cancel_seen": True} if "cancel_seen" in frame else None
+        answer = await self._run_control(frame, "heartbeatRun", {}, body)
+        if answer is not None:
+            self._result(frame, {"heartbeat": responses.members(answer.body)})
+
+    async def _ack(self, frame: dict[str, Any]) -> None:
+        if frame["work"] == "followup":
+            if "message_id" not in frame:
+                errors = [field_error("required", "pointer", "/message_id")]
+                raise FrameRefused("validation_failed", errors, reply_to=frames.reply_to(frame))
+            answer = await self._run_control(frame, "ackFollowup", {"message_id": frame["message_id"]}, None)
+            if answer is None:
+                return
+            self._hub.acknowledged(self, frame)
+            self._result(frame, {"followup": responses.members(answer.body)})
+        elif self._admitted(frame, "write"):
+            self._hub.acknowledged(self, frame)
+            self._result(frame, {})
+
+    async def _run_control(
+        self, frame: dict[str, Any], operation_id: str, parameters: dict[str, Any], body: dict[str, Any] | None
+    ) -> Answer | None:
+        """The answer of an operation that the holder of a run may do; refusals are answered here."""
+        operation = OPERATIONS[operation_id]
+        invocation = self._invocation(frame)
+        if not self._admitted(frame, operation.rate_class or "write"):
+            return None
+        parameters = {"run_id": frame["run_id"], **parameters}
+        context = Context(self._hub.plant, operation, self.caller, parameters, None, invocation)
+        handler: Callable[..., Awaitable[Answer]] = getattr(run_control, operation.function)
+        answer = await handler(context, parameters, body)
+        if answer.code in SUCCESS:
+            self.hold(invocation)
+            return answer
+        self.send(
+            frames.error(answer.code, reply_to=frames.reply_to(frame), extra=responses.members(answer.body))
+        )
+        if answer.code == INVALID:
+            self._hub.recheck_soon()
+        return None
+
+    def _invocation(self, frame: dict[str, Any]) -> Invocation:
+        """The invocation token of this frame, or the one that was shown before for this run."""
+        run_id = frame["run_id"]
+        token = frame.get("invocation")
+        if token is None:
+            known = self._shown.get(run_id)
+            if known is None:
+                errors = [field_error("required", "pointer", "/invocation")]
+                raise FrameRefused("validation_failed", errors, reply_to=frames.reply_to(frame))
+            return known
+        try:
+            invocation = self._hub.plant.invocations.verify(token, run_id)
+        except InvocationInvalid:
+            raise Unauthenticated(INVALID) from None
+        self._remember(invocation)
+        return invocation
+
+    def _remember(self, invocation: Invocation) -> None:
+        self._shown[invocation.run_id] = invocation
+        if len(self._shown) > RUNS_MAX:
+            self._shown.pop(next(iter(self._shown)))
+
+    def hold(self, invocation: Invocation) -> None:
+        """It works on this run: a valid token was shown by it or given to it."""
+        self._remember(invocation)
+        new = invocation.run_id not in self.held
+        self.held[invocation.run_id] = invocation
+        if new:
+            self._hub.holds(self, invocation.run_id)
+
+    # what goes out
+
+    def send(self, frame: Frame) -> None:
+        """Send what must arrive and answers this client."""
+        self.connection.write(frame)
+
+    def _result(self, frame: Mapping[str, Any], members: Mapping[str, Any]) -> None:
+        if "id" in frame:
+            self.send(frames.made("result", members, reply_to=frame["id"]))
+
+    def send_event(self, seq: int, frame: Frame) -> None:
+        """An event of the tail. A device that is behind takes none; it goes on from where it was when it has caught up."""
+        if not self.follows or seq <= self.seq:
+            return
+        if self.connection.unsent() > self._hub.soft:
+            self.follows = False
+            self.seq = seq - 1
+            self._hub.fell_behind(self)
+            return
+        self.seq = seq
+        self.connection.write(frame)
+
+    def send_patch(self, frame: Frame) -> None:
+        """A change of a run that it looks at; left out while the device is behind."""
+        if self.stale and frame.run_id in self.stale:
+            self._hub.dropped(1)
+        elif self.connection.unsent() > self._hub.soft:
+            gathered = self.connection.drop_patches()
+            self.stale.update(dropped.run_id for dropped in gathered)
+            self.stale.add(frame.run_id)
+            self._hub.dropped(len(gathered) + 1)
+            self._hub.fell_behind(self)
+        else:
+            self.connection.write(frame)
+
+    def send_document(self, document: Document) -> None:
+        """A run, whole; later, when the device is behind."""
+        if self._hub.silent or self.connection.unsent() > self._hub.soft:
+            self.stale.add(document.run_id)
+            self._hub.fell_behind(self)
+        else:
+            self.stale.discard(document.run_id)
+            self.connection.write(frames.document(document.encode(), document.run_id))
+
+    def catch_up_documents(self) -> None:
+        """Fresh documents for what was left out, as far as the device takes them."""
+        for run_id in [*self.stale]:
+            document = self.documents.get(run_id)
+            if document is None:
+                self.stale.discard(run_id)
+            elif not self.connection.unsent() > self._hub.soft:
+                self.send_document(document)
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Session, dict[str, Any]], Awaitable[None] | None]]] = {
+    "hello": Session._hello,
+    "focus": Session._focus,
+    "run.update": Session._run_update,
+    "heartbeat": Session._heartbeat,
+    "ack": Session._ack,
+    "ping": Session._ping,
+}
