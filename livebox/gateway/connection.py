@@ -89,8 +89,8 @@ class Connection(web.WebSocketResponse):
         """Bytes that were given to this connection and not taken by the network yet."""
         return self._gathered_bytes + (0 if self._transport is None else self._transport.get_write_buffer_size())
 
-    def write(self, frame: Frame) -> None:
-        """Send a frame, soon. Never waits; a device that is beyond the hard cap is cut off."""
+    def post(self, frame: Frame) -> None:
+        """Send a frame soon, without waiting; a device that is beyond the hard cap is cut off."""
         if self._transport is None or self._transport.is_closing() or self._closed:
             return
         if self._hot:

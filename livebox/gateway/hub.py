@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -30,7 +31,6 @@ from livebox.gateway.session import Session
 from livebox.gateway.watch import Watch
 from livebox.invocations import Invocation
 from livebox.limits import Limit
-from livebox.live.patch import PatchRefused
 from livebox.log import logger
 
 PAGE: Final = 200
@@ -156,6 +156,8 @@ class Hub:
         self._holders: defaultdict[str, list[Session]] = defaultdict(list)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch = Watch(self, settings)
+        self._connections: set[Connection] = set()
+        self._closed = asyncio.Event()
         self.stopping = False
         feed.before_event = self._before
         feed.on_event = self.deliver
@@ -177,11 +179,12 @@ class Hub:
         await self._watch.stop()
         for session in [*self.sessions]:
             self._bye(session, "shutdown", "restart")
-        deadline = asyncio.get_running_loop().time() + 2 * CLOSE_PATIENCE
-        while self.sessions and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
-        for session in [*self.sessions]:
-            session.connection.abort()
+        if self._connections:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2 * CLOSE_PATIENCE):
+                    await self._closed.wait()
+        for connection in [*self._connections]:
+            connection.abort()
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -211,14 +214,20 @@ class Hub:
         session = Session(self, connection, peer)
         connection.on_overflow = lambda: session.end("slow_consumer")
         self.sessions[session] = None
+        self._connections.add(connection)
         try:
             if self.stopping:
                 self._bye(session, "shutdown", "restart")
             await session.serve()
         finally:
             self._leave(session)
-            await connection.finish()
-            self._telemetry.gateway_closed(connection.ending)
+            try:
+                await connection.finish()
+            finally:
+                self._connections.discard(connection)
+                if self.stopping and not self._connections:
+                    self._closed.set()
+                self._telemetry.gateway_closed(connection.ending)
 
     def _leave(self, session: Session) -> None:
         del self.sessions[session]

@@ -70,7 +70,7 @@ class Session:
         self.behind_since = 0.0
         self.missed = 0
         """Pings in a row after which nothing came."""
-        self.slot = random.getrandbits(16)  # noqa: S311 - no secret
+        self.slot = random.getrandbits(16)
         """When within the interval it is probed."""
         self._shown: dict[str, Invocation] = {}
         self._size = 0
@@ -296,9 +296,7 @@ class Session:
         if answer.code in SUCCESS:
             self.hold(invocation)
             return answer
-        self.send(
-            frames.error(answer.code, reply_to=frames.reply_to(frame), extra=responses.members(answer.body))
-        )
+        self.send(frames.error(answer.code, reply_to=frames.reply_to(frame), extra=responses.members(answer.body)))
         if answer.code == INVALID:
             self._hub.recheck_soon()
         return None
@@ -337,14 +335,14 @@ class Session:
 
     def send(self, frame: Frame) -> None:
         """Send what must arrive and answers this client."""
-        self.connection.write(frame)
+        self.connection.post(frame)
 
     def _result(self, frame: Mapping[str, Any], members: Mapping[str, Any]) -> None:
         if "id" in frame:
             self.send(frames.made("result", members, reply_to=frame["id"]))
 
     def send_event(self, seq: int, frame: Frame) -> None:
-        """An event of the tail. A device that is behind takes none; it goes on from where it was when it has caught up."""
+        """An event of the tail. A device that is behind goes on from here once it has taken what it was sent."""
         if not self.follows or seq <= self.seq:
             return
         if self.connection.unsent() > self._hub.soft:
@@ -353,7 +351,7 @@ class Session:
             self._hub.fell_behind(self)
             return
         self.seq = seq
-        self.connection.write(frame)
+        self.connection.post(frame)
 
     def send_patch(self, frame: Frame) -> None:
         """A change of a run that it looks at; left out while the device is behind."""
@@ -366,7 +364,7 @@ class Session:
             self._hub.dropped(len(gathered) + 1)
             self._hub.fell_behind(self)
         else:
-            self.connection.write(frame)
+            self.connection.post(frame)
 
     def send_document(self, document: Document) -> None:
         """A run, whole; later, when the device is behind."""
@@ -375,7 +373,7 @@ class Session:
             self._hub.fell_behind(self)
         else:
             self.stale.discard(document.run_id)
-            self.connection.write(frames.document(document.encode(), document.run_id))
+            self.connection.post(frames.document(document.encode(), document.run_id))
 
     def catch_up_documents(self) -> None:
         """Fresh documents for what was left out, as far as the device takes them."""
