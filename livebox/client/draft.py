@@ -17,6 +17,7 @@ TEXT_MAX_BYTES: Final = 16 * 1024  # the server's run.text_max_bytes unless it w
 LINE_MAX: Final = 300  # characters of headlines and titles
 NAME_MAX: Final = 200
 DETAIL_MAX: Final = 2000
+_LINES: Final = {"name": NAME_MAX, "headline": LINE_MAX}
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 Units = Literal["subagents", "workflows", "jobs"]
@@ -82,7 +83,7 @@ class Draft:
         if progress is not None:
             tool["progress"] = progress
         if detail is not None:
-            tool["detail"] = detail[:DETAIL_MAX]
+            tool["detail"] = storable(detail)[:DETAIL_MAX]
         self._set("tool", tool)
 
     def no_tool(self, name: str | None = None) -> None:
@@ -134,7 +135,8 @@ class Draft:
         if state is not None:
             unit["state"] = state
         for name, value in more.items():
-            unit[name] = fitting(value) if name in ("name", "headline") else value  # type: ignore[literal-required]
+            longest = _LINES.get(name)
+            unit[name] = value if longest is None else fitting(value, longest)  # type: ignore[literal-required]
         self._changed()
 
     def _set(self, name: str, value: Any) -> None:
@@ -160,7 +162,8 @@ class LiveTextDraft:
 
     def set(self, text: str, format: Literal["plain", "markdown"] | None = None) -> None:
         """Show this text instead."""
-        data = text.encode("utf-8", "replace")
+        text = storable(text)
+        data = text.encode()
         if len(data) > self._limit:
             text = data[-self._limit :].decode("utf-8", "ignore")
         before = self._live.get("text", {})
@@ -212,6 +215,11 @@ def fitting(line: str, longest: int = LINE_MAX) -> str:
     """The text as one line without control and formatting characters, at most `longest` characters."""
     clean = _UNPRINTABLE.sub(" ", line).strip()
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def storable(text: str) -> str:
+    """The text without what no JSON text of the contract may hold: NUL, and halves of characters."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def now() -> str:
