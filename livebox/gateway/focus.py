@@ -120,7 +120,9 @@ class Focus:
         named = [run_id for run_id, look in session.runs.items() if look.named]
         await self.replace(session, [*session.threads], named)
 
-    async def _ask(self, session: Session, thread_ids: list[str], run_ids: list[str]) -> dict[str, list[dict[str, str]]]:
+    async def _ask(
+        self, session: Session, thread_ids: list[str], run_ids: list[str]
+    ) -> dict[str, list[dict[str, str]]]:
         self._asking.append(session)
         session.asked = frozenset(thread_ids)
         try:
