@@ -6,6 +6,7 @@ DECLARE
     earlier  livebox.idempotency_keys;
     called   record;
     outcome  livebox.answer;
+    raised   text;
 BEGIN
     IF caller ? 'system' OR livebox.system_operation(op) THEN
         IF NOT (caller ? 'system' AND livebox.system_operation(op)) THEN
@@ -33,9 +34,20 @@ BEGIN
         END IF;
     END IF;
 
+    -- The newest live content of the run goes in first, so that everything the operation writes and shows has it.
+    IF args -> 'live' ->> 'run_id' = args ->> 'run_id' THEN
+        PERFORM livebox.carry_live(args -> 'live');
+    END IF;
     -- One column of a composite type: half the planning of a function in FROM.
-    EXECUTE format('SELECT livebox.%I($1, $2) AS answer', op) INTO called USING caller, args;
+    EXECUTE format('SELECT livebox.%I($1, $2) AS answer', op) INTO called USING caller, args - 'live';
     outcome := called.answer;
+    raised := nullif(current_setting('livebox.raised', true), '');
+    IF raised IS NOT NULL THEN
+        PERFORM set_config('livebox.raised', '', true);
+        outcome.effects := coalesce(outcome.effects, '[]') || jsonb_build_array(jsonb_build_object(
+            'kind', 'run.raised',
+            'runs', (SELECT jsonb_agg(DISTINCT id) FROM unnest(string_to_array(raised, ',')) AS id)));
+    END IF;
 
     IF wanted IS NOT NULL AND outcome.resource_id IS NOT NULL AND outcome.code IN ('ok', 'created', 'accepted') THEN
         INSERT INTO livebox.idempotency_keys (principal_id, operation, key, request_hash, code, resource_kind, resource_id)
@@ -44,4 +56,4 @@ BEGIN
     RETURN outcome;
 END $$;
 COMMENT ON FUNCTION livebox.perform(text, jsonb, jsonb) IS
-    'One writing operation: the caller must still be active (or is the server itself, for what it alone does), a repeated idempotency key answers with what it made then, everything else runs the function of that name.';
+    'One writing operation: the caller must still be active (or is the server itself, for what it alone does), a repeated idempotency key answers with what it made then, everything else runs the function of that name. An effect run.raised names the runs that have a new version, state or token by it. args.live is live content to save before (carry_live).';

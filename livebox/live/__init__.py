@@ -1,0 +1,1 @@
+"""The live documents of runs: patches, versions, saves, and who serves what."""
