@@ -6,7 +6,7 @@ back an `Answer`. Pages, ETags, idempotency keys and problem documents are made 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from db import Answer
@@ -71,6 +71,17 @@ class Context(Protocol):
         limits: tuple[str, ...] = (),
     ) -> Answer:
         """Runs a writing SQL function as the caller, through the write lane. The answer is committed."""
+        ...
+
+    async def patch(self, parameters: Mapping[str, Any], body: Mapping[str, Any] | None) -> Answer:
+        """Applies a patch to the live content of the run in `parameters`: body `Patched`, or the refusal."""
+        ...
+
+    async def shown(self, run_id: str, answer: Answer, read: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The run of `answer` as the server shows it: with what was patched since its row was saved.
+
+        `read` reads the row once more.
+        """
         ...
 
     def alive(self, run_id: str, *, progress: bool = False) -> None:

@@ -18,7 +18,11 @@ from handlers.messages import EVENT
 
 async def get_run(context: Context, parameters: GetRunParameters) -> Answer:
     """One run, whole."""
-    return await context.read("get_run", parameters)
+
+    async def read() -> Answer:
+        return await context.read("get_run", parameters)
+
+    return await context.shown(parameters["run_id"], await read(), read)
 
 
 async def list_run_steps(context: Context, parameters: ListRunStepsParameters) -> Answer:

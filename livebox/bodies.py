@@ -36,6 +36,25 @@ class Bodies:
 
         Raises Refusal for a body that cannot be taken at all: 413, 415, unreadable JSON, or one that is missing.
         """
+        body, errors, _ = await self._read(request, operation, schema_errors, late=False)
+        return body, errors
+
+    async def read_late(
+        self, request: web.BaseRequest, operation: Operation, schema_errors: Callable[[object], list[FieldError]]
+    ) -> tuple[Any, list[FieldError], int]:
+        """The same and the bytes of the body, for who has to say other things first: a body that can be read but is
+        not taken (nulls, numbers, texts) is an error among the others.
+        """
+        return await self._read(request, operation, schema_errors, late=True)
+
+    async def _read(
+        self,
+        request: web.BaseRequest,
+        operation: Operation,
+        schema_errors: Callable[[object], list[FieldError]],
+        *,
+        late: bool,
+    ) -> tuple[Any, list[FieldError], int]:
         if not request.body_exists:
             return _absent(operation)
         headers = request.headers
@@ -57,8 +76,10 @@ class Bodies:
             value = json_text.read(raw) if len(raw) < LARGE else await asyncio.to_thread(json_text.read, raw)
         except JsonRefused as refused:
             errors = [FieldError(found.code, "pointer", found.pointer, found.message) for found in refused.findings]
+            if late and refused.readable and refused.value is not None:
+                return refused.value, [*errors, *schema_errors(refused.value)], len(raw)
             raise Refusal("validation_failed" if refused.readable else "invalid_json", errors) from None
-        return value, schema_errors(value)
+        return value, schema_errors(value), len(raw)
 
     async def refuse(self, request: web.BaseRequest) -> list[FieldError]:
         """The error of a body where the operation takes none; nothing may be ignored in silence."""
@@ -100,8 +121,8 @@ class Bodies:
         return bytes(raw)
 
 
-def _absent(operation: Operation) -> tuple[None, list[FieldError]]:
-    return None, [field_error("required", "pointer", "")] if operation.body_required else []
+def _absent(operation: Operation) -> tuple[None, list[FieldError], int]:
+    return None, [field_error("required", "pointer", "")] if operation.body_required else [], 0
 
 
 def _is_taken(media: str, taken: tuple[str, ...]) -> bool:

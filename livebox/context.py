@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from db import SUCCESS, Answer, Caller, Database
+from generated.field_errors import FieldError
 from generated.operations import Operation
 from livebox.cursors import Cursors
 from livebox.gateway.feed import Feed
 from livebox.invocations import Invocation, Invocations
 from livebox.jobs.life import Life
+from livebox.live.patch import PatchRefused
+from livebox.live.plane import Plane
+from livebox.live.request import patch_request
+from livebox.responses import Refusal
 from livebox.service import Service
 from livebox.settings import Settings
 from livebox.telemetry import Telemetry
@@ -27,8 +32,15 @@ FEED_PATIENCE: Final = 5.0
 _canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
+class Arrived(NamedTuple):
+    """What was found wrong with a body that is judged late, and how many bytes it had."""
+
+    errors: list[FieldError]
+    size: int
+
+
 class Plant:
-    """What all requests of one server share."""
+    """What all requests of one server share. `plane` and `feed` are set by who makes them."""
 
     def __init__(
         self,
@@ -47,6 +59,7 @@ class Plant:
         self.cursors = cursors
         self.invocations = invocations
         self.life = life
+        self.plane: Plane
         self.feed: Feed | None = None
         self.page_size_default = settings.integer("api.page_size_default")
         self.page_size_max = settings.integer("api.page_size_max")
@@ -59,7 +72,7 @@ class Context:
     `invocation` the verified invocation token, where the request has them.
     """
 
-    __slots__ = ("_caller", "_invocation", "_operation", "_parameters", "_plant", "_position")
+    __slots__ = ("_arrived", "_caller", "_invocation", "_operation", "_parameters", "_plant", "_position")
 
     def __init__(
         self,
@@ -69,6 +82,7 @@ class Context:
         parameters: Mapping[str, Any],
         position: Mapping[str, Any] | None = None,
         invocation: Invocation | None = None,
+        arrived: Arrived | None = None,
     ) -> None:
         self._plant = plant
         self._operation = operation
@@ -76,6 +90,7 @@ class Context:
         self._parameters = parameters
         self._position = position
         self._invocation = invocation
+        self._arrived = arrived
 
     @property
     def invocations(self) -> Invocations:
@@ -122,10 +137,45 @@ class Context:
             args["body"] = body
         # What a write did is counted by the lane, once per commit, also when nobody waits for the answer any more.
         lane, feed = self._plant.database.lane, self._plant.feed
+        if "run_id" in args:
+            async with self._plant.plane.raising(args["run_id"]) as live:
+                if live:
+                    args["live"] = live
+                return await lane.submit(operation, self._caller, args)
         answer = await lane.submit(operation, self._caller, args)
         if feed is not None and self._operation.module == "structure" and answer.code in SUCCESS:
             # Rights that were taken are taken from open sessions too before anybody hears that they are.
             await feed.reached(lane.log_seq, FEED_PATIENCE)
+        return answer
+
+    async def patch(self, parameters: Mapping[str, Any], body: Mapping[str, Any] | None) -> Answer:
+        """Apply a patch to the live content of a run; `handlers.context.Context` says the rest."""
+        assert self._invocation is not None and self._arrived is not None  # noqa: S101, PT018  # the edge reads both
+        run_id = parameters["run_id"]
+        request = patch_request(body, self._arrived.errors, self._arrived.size)
+        try:
+            version = await self._plant.plane.patch(self._caller, run_id, self._invocation, request)
+        except PatchRefused as refused:
+            if not (refused.errors or refused.detail or refused.wait):
+                return Answer(refused.code, msgspec.json.encode(refused.extra) if refused.extra else None)
+            raise Refusal(
+                refused.code, refused.errors, detail=refused.detail, wait=refused.wait, extra=refused.extra
+            ) from None
+        return Answer("ok", msgspec.json.encode({"run_id": run_id, "version": version}))
+
+    async def shown(self, run_id: str, answer: Answer, read: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The run as this process serves it, where that is newer than the row that was `read`."""
+        plane = self._plant.plane
+        for _ in range(2):
+            live = next((effect for effect in answer.effects if effect["kind"] == "run.live"), None)
+            if live is None or live["owner"] != plane.owner or answer.version is None or answer.body is None:
+                break
+            if (entry := await plane.shown(run_id, live["epoch"], answer.version)) is not None:
+                return answer._replace(body=entry.shown(msgspec.json.decode(answer.body)), version=entry.version)
+            if plane.serves(run_id):
+                break
+            # It was saved and left since it was read.
+            answer = await read()
         return answer
 
     def _args(self, parameters: Mapping[str, Any], limits: tuple[str, ...]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from livebox import responses
 from livebox.answers import respond
 from livebox.auth import INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
-from livebox.context import Context, Plant
+from livebox.context import Arrived, Context, Plant
 from livebox.cursors import CursorInvalid
 from livebox.gateway.entrance import PATH as GATEWAY
 from livebox.gateway.entrance import UPGRADE, Entrance
@@ -43,6 +43,7 @@ ResponseCheck = Callable[[web.BaseRequest, Reply], list[str]]
 INVOCATION: Final = istr("Livebox-Invocation")
 NOBODY: Final = Caller("")
 OTHER: Final = "other"
+PATCH: Final = "patchRun"
 
 _log = logger("edge")
 
@@ -184,6 +185,7 @@ class Edge:
                 detail=refusal.detail,
                 wait=refusal.wait,
                 headers=refusal.headers,
+                extra=refusal.extra,
             )
         except Unauthenticated as refusal:
             return problem(envelope, refusal.code)
@@ -210,6 +212,8 @@ class Edge:
             await self._admit_scrape(request, header)
         parameters, errors = endpoint.read(request)
         body = None
+        if operation.id == PATCH and not errors:
+            return await self._patch(request, endpoint, envelope, caller, parameters)
         if endpoint.body_errors is not None:
             body, wrong = await self._bodies.read(request, operation, endpoint.body_errors)
             errors += wrong
@@ -229,11 +233,27 @@ class Edge:
             answer = await endpoint.handler(context, parameters, body)
         else:
             answer = await endpoint.handler(context, parameters)
+        await self._recheck(answer, header, caller)
+        return respond(envelope, operation, answer, parameters, context)
+
+    async def _recheck(self, answer: Answer, header: str | None, caller: Caller) -> None:
+        """A token that was revoked or expired since it was worked out: ask which, for the answer."""
         if answer.code == INVALID and header is not None and caller.token is not None:
-            # Revoked or expired since it was worked out: ask which, for the answer.
             self._authenticator.forget(header)
             await self._authenticator.authenticate(header)
-        return respond(envelope, operation, answer, parameters, context)
+
+    async def _patch(
+        self, request: Incoming, endpoint: Endpoint, envelope: Envelope, caller: Caller, parameters: dict[str, Any]
+    ) -> Reply:
+        """A patch: whether its token holds the run is told before what is wrong with it."""
+        assert endpoint.body_errors is not None  # noqa: S101  # it has a body
+        body, errors, size = await self._bodies.read_late(request, endpoint.operation, endpoint.body_errors)
+        arrived = Arrived(errors, size)
+        invocation = self._invocation(request)
+        context = Context(self._plant, endpoint.operation, caller, parameters, None, invocation, arrived)
+        answer = await endpoint.handler(context, parameters, body)
+        await self._recheck(answer, request.headers.get(hdrs.AUTHORIZATION), caller)
+        return respond(envelope, endpoint.operation, answer, parameters, context)
 
     async def _authenticate(self, request: Incoming, header: str | None) -> Caller:
         peer = request.remote or ""

@@ -23,9 +23,13 @@ UNREADABLE: Final = frozenset({SYNTAX, DEPTH, DUPLICATE})
 
 
 class JsonRefused(Exception):
-    """The text is not JSON that we take; `findings` is never empty. `readable` is False when it is no JSON at all."""
+    """The text is not JSON that we take; `findings` is never empty. `readable` is False when it is no JSON at all.
 
-    def __init__(self, findings: list[Finding]) -> None:
+    `value` is the document as it was read, where it could be.
+    """
+
+    def __init__(self, findings: list[Finding], value: Any = None) -> None:
+        self.value = value
         self.findings = findings = findings or [Finding(SYNTAX, "", "The text is not JSON.")]
         self.readable = all(finding.code not in UNREADABLE for finding in findings)
         super().__init__(findings[0].message)
@@ -52,7 +56,7 @@ def read(raw: bytes, *, last_wins: bool = False) -> Any:
     if _members(value) != len(_member_ends(raw)) or (b"\\" in raw and b"\\u0000" in raw):
         findings = explain(raw, last_wins=last_wins)
         if findings:
-            raise JsonRefused(findings)
+            raise JsonRefused(findings, value)
     return value
 
 

@@ -145,7 +145,7 @@ def new_request_id() -> str:
 class Refusal(Exception):
     """A request that gets a problem: its `code`, and what explains it.
 
-    `wait` are seconds until a repeat makes sense; `headers` go along. Not for what is expected to happen often within
+    `wait` are seconds until a repeat makes sense; `headers` go along, and `extra` are members of the problem. Not for what is expected to happen often within
     one operation: the SQL layer returns its refusals.
     """
 
@@ -157,12 +157,14 @@ class Refusal(Exception):
         detail: str = "",
         wait: float = 0.0,
         headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.code = code
         self.errors = errors
         self.detail = detail
         self.wait = wait
         self.headers = headers or {}
+        self.extra = extra
         super().__init__(code)
 
 
