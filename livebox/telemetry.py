@@ -16,7 +16,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
 from generated.gateway_messages import CLOSES
 from livebox import log
@@ -55,6 +55,8 @@ class Telemetry:
         self._registry = CollectorRegistry()
         self._requests = _Requests()
         self._registry.register(self._requests)
+        self._patches = _Patches()
+        self._registry.register(self._patches)
         reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self._registry)
         self._provider = MeterProvider([reader], Resource.get_empty(), shutdown_on_exit=False)
         meter = self._provider.get_meter("livebox")
@@ -93,7 +95,7 @@ class Telemetry:
                     self._authz.add(1, {"reason": reason if reason in _AUTHZ_REASONS else OTHER})
                 case "log":
                     log.fact(effect)
-                case "invocation" | "consequence":  # for the handler, which makes the token; for the job, which begins
+                case "invocation" | "consequence" | "run.raised" | "run.live":  # for the handler, a job, the live plane
                     pass
                 case _:
                     log.logger("telemetry").warning("unknown_effect")
@@ -101,6 +103,10 @@ class Telemetry:
     def request(self, operation: str, status: int, seconds: float) -> None:
         """Count one answered request; `operation` is an operationId, or `other` for an unknown route."""
         self._requests.add(operation, status, seconds)
+
+    def patched(self, outcome: str) -> None:
+        """Count one patch of live content; `outcome` is `applied` or the problem code of its refusal."""
+        self._patches.add(outcome)
 
     def batch(self, size: int, waits: Iterable[float]) -> None:
         """Count one committed batch of the write lane; `waits` are the seconds that its operations waited for it."""
@@ -180,4 +186,20 @@ class _Requests:
         for (operation, status), (counts, total) in sorted(self._series.items()):
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             family.add_metric([operation, str(status)], buckets=buckets, sum_value=total[0])
+        return [family]
+
+
+class _Patches:
+    """The counter of patches, as cheap as they are many."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, outcome: str) -> None:
+        self._counts[outcome] = self._counts.get(outcome, 0) + 1
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily("livebox_run_patch", "Patches of live content", labels=["outcome"])
+        for outcome, count in sorted(self._counts.items()):
+            family.add_metric([outcome], count)
         return [family]
