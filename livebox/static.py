@@ -46,7 +46,7 @@ class File:
         self._headers = {**_HEADERS, ETAG: f'"{self._tag}"'}
 
     def answer(self, request: web.BaseRequest, envelope: Envelope) -> Reply:
-        """The file, or 304 where the client has it already. A browser asks each time, so that it never runs old code."""
+        """The file, or 304 where the client has it already. A browser asks each time: it never runs old code."""
         known = request.headers.get(hdrs.IF_NONE_MATCH)
         if known is not None and is_current(known, self._tag):
             return Reply(envelope, 304, more=self._headers)

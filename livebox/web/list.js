@@ -46,7 +46,7 @@ export class List {
       const items = group.channels
         .map((channel) => [channel.id, { channel, name: this.#channelName(channel) }])
         .sort(([, one], [, two]) => one.name.localeCompare(two.name));
-      keyed(channels, items, (item) => this.#channel(item.channel), (row, item) => row.refresh(item, openThread));
+      keyed(channels, items, (item) => this.#channel(item), (row, item) => row.refresh(item, openThread));
     };
     return section;
   }

@@ -10,7 +10,7 @@ const RECENT_STEPS = 6; // while the run is active; all of them afterwards
 
 /** Every part, in the order in which they stand in the box. */
 export function parts() {
-  return [notices(), question(), outcome(), text(), tool(), context(), plan(),
+  return [notices(), question(), outcome(), context(), tool(), text(), plan(),
     units("subagents", "Sub-agents"), units("workflows", "Workflows"), units("jobs", "Background jobs"),
     steps(), followups(), refs(), facts(), receipt()];
 }
@@ -110,7 +110,7 @@ function outcome() {
 
 function text() {
   const body = h("div", { className: "text" });
-  const element = h("section", { "aria-label": "Last text", hidden: true }, h("h4", {}, "Last text"), body);
+  const element = h("section", { "aria-label": "Last text", hidden: true }, h("h2", {}, "Last text"), body);
   return {
     element,
     update(run) {
@@ -162,7 +162,7 @@ function context() {
 
 function list(title, className, tag = "ul") {
   const items = h(tag, { className });
-  const heading = h("h4", {}, title);
+  const heading = h("h2", {}, title);
   return { items, heading, element: h("section", { "aria-label": title, hidden: true }, heading, items) };
 }
 

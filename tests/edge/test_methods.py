@@ -50,7 +50,12 @@ def test_a_method_that_a_path_does_not_take_gets_405_with_allow(live: Live, oper
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
+        "/web",
+        "/web/",
+        "/web/index.html",
+        "/web/%2e%2e/keys.py",
+        "/index.html",
+        "/favicon.ico",
         "//",
         "/v1",
         "/v1/",
