@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import signal
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from db import Answer, Database
+from db.notify import Listener, Poke, Poker
 from generated import handlers as contract
 from generated.operations import OPERATIONS
 from generated.validators import DOCUMENT
@@ -21,6 +23,10 @@ from livebox.bodies import Bodies
 from livebox.context import Plant
 from livebox.cursors import Cursors
 from livebox.edge import Edge, Handler, ResponseCheck
+from livebox.gateway.entrance import Entrance
+from livebox.gateway.feed import Feed
+from livebox.gateway.hub import Hub
+from livebox.gateway.rights import Rights
 from livebox.invocations import Invocations
 from livebox.jobs.availability import Availability
 from livebox.jobs.consequences import Consequences
@@ -29,6 +35,7 @@ from livebox.jobs.reaper import Reaper
 from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
 from livebox.limits import Limit
+from livebox.live.plane import Plane
 from livebox.log import logger
 from livebox.responses import Reply
 from livebox.server import Server
@@ -54,6 +61,9 @@ class App:
         """Raises StartError, `keyring.KeyringError` or `jwks.KeySetError` when something is missing or wrong."""
         handlers = load_handlers()
         self.asked_to_stop = asyncio.Event()
+        self._name = uuid.uuid4().hex
+        self._poker = Poker(dsn, sender=self._name)
+        self._listener = Listener(dsn, self._heard)
         keyring = Keyring(Path(settings.text("data")) / KEYS_FOLDER)
         self.telemetry = Telemetry(DOCUMENT["schemas"]["RunReason"]["enum"])
         self.database = Database(
@@ -63,6 +73,7 @@ class App:
             queue_max=settings.integer("lane.queue_max"),
             statement_timeout=settings.number("db.statement_timeout"),
             on_batch=self.telemetry.batch,
+            on_commit=self._grown,
             on_effects=self._committed,
         )
         self.invocations = Invocations(keyring.invocation_keys())
@@ -73,24 +84,33 @@ class App:
         self._reaper = Reaper(self.database, settings, self.life, on_turn=turn)
         self._consequences = Consequences(self.database, settings, on_turn=turn)
         self._retention = Retention(self.database, settings, on_turn=turn)
+        self.plane = Plane(self.database, settings, self.life, self.telemetry, self._name, self._availability.now)
+        self.plane.on_poke = self._poke
+        plant = Plant(
+            settings,
+            self.database,
+            self.telemetry,
+            self.service,
+            Cursors(keyring.cursor_key()),
+            self.invocations,
+            self.life,
+        )
+        plant.plane = self.plane
+        authenticator = Authenticator(self._resolve, issuer(settings), now=self._availability.now)
+        limits, attempts = {name: _limit(settings, name) for name in RATE_CLASSES}, _limit(settings, "auth")
+        self.feed = plant.feed = Feed(self.database, settings)
+        self.hub = Hub(plant, self.feed, Rights(self.database, self.feed), self.plane, authenticator, limits, attempts)
         self.edge = Edge(
-            Plant(
-                settings,
-                self.database,
-                self.telemetry,
-                self.service,
-                Cursors(keyring.cursor_key()),
-                self.invocations,
-                self.life,
-            ),
+            plant,
             handlers,
-            Authenticator(self._resolve, issuer(settings), now=self._availability.now),
-            {name: _limit(settings, name) for name in RATE_CLASSES},
-            _limit(settings, "auth"),
+            authenticator,
+            limits,
+            attempts,
             Bodies(settings.integer("api.body_max_bytes"), settings.number("http.body_timeout")),
             check=response_check() if settings.flag("check.responses") else None,
             log_requests=settings.flag("log.requests"),
         )
+        self.edge.entrance = Entrance(self.hub, settings.text("gateway.origins"))
         self._server = Server(
             self.edge, settings.text("http.host"), settings.integer("http.port"), settings.number("http.shutdown_grace")
         )
@@ -105,25 +125,62 @@ class App:
         await self.database.start()
         try:
             await self._availability.touch()
+            await self.feed.start()
+            await self.plane.start()
+            await self._poker.start()
+            await self._listener.start()
             await self._server.start()
         except BaseException:
-            await self.database.stop()
+            await self._end()
             raise
         for job in (self._availability, self.life, self._reaper, self._consequences, self._retention):
             job.start()
+        self.hub.start()
 
     async def stop(self) -> None:
         """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
         self.service.stopping = True
+        await self.hub.stop()
         await self._server.stop()
         for job in (self._reaper, self._consequences, self._retention, self._availability):
             await job.stop()
         await self.life.end()
-        await self.database.stop()
+        await self._end()
         self.telemetry.close()
+
+    async def _end(self) -> None:
+        await self._listener.stop()
+        await self.plane.stop()
+        await self.feed.stop()
+        await self._poker.stop()
+        await self.database.stop()
+
+    def _grown(self, seq: int | None) -> None:
+        if seq is not None:
+            self.feed.wake(seq)
+            self._poker.poke(seq)
+
+    def _poke(self, kind: str, run_ids: list[str]) -> None:
+        if kind == "handover":
+            for run_id in run_ids:
+                self._poker.ask(run_id, self._name)
+        else:
+            self._poker.tell(kind, run_ids)
+
+    def _heard(self, poke: Poke) -> None:
+        if poke.sender == self._name:
+            return
+        if poke.everything or poke.seq is not None:
+            self.feed.wake(poke.seq)
+        self.plane.raised(poke.runs)
+        self.plane.watching(poke.watching)
+        wanted = [run_id for run_id, _ in poke.handover]
+        if wanted or poke.everything:
+            self.hub.spawn(self.plane.handover(wanted) if wanted else self.plane.poll())
 
     def _committed(self, effects: list[dict[str, Any]]) -> None:
         self.telemetry.record(effects)
+        self.plane.committed(effects)
         self._consequences.heard(effects)
 
     async def _resolve(self, token_hash: str) -> Answer:

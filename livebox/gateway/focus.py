@@ -10,42 +10,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from db import Database
 from livebox.gateway.feed import FeedEvent
+from livebox.live.plane import Plane
 
 if TYPE_CHECKING:
     from livebox.gateway.session import Session
 
 _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 _OF_PLACES: Final = frozenset({"thread.moved", "thread.deleted"})
-
-
-class Document(Protocol):
-    """A live document as the plane keeps it."""
-
-    run_id: str
-    state: str
-    version: int
-
-    def encode(self) -> bytes:
-        """The run as JSON."""
-        ...
-
-
-class Documents(Protocol):
-    """Where live documents come from; each `open` is paired with a `release`."""
-
-    async def open(self, run_id: str) -> Document | None:
-        """The document of a run; None for one that is not there."""
-        ...
-
-    def release(self, run_id: str) -> None:
-        """One who looks less."""
-        ...
 
 
 class Look(NamedTuple):
@@ -70,12 +47,12 @@ class Focus:
     def __init__(
         self,
         database: Database,
-        documents: Documents,
+        plane: Plane,
         sees: Callable[[str, str | None], bool],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._database = database
-        self._documents = documents
+        self._plane = plane
         self._sees = sees
         self._spawn = spawn
         self._by_thread: defaultdict[str, set[Session]] = defaultdict(set)
@@ -141,12 +118,12 @@ class Focus:
         """Sends the document of a run that the session looks at and, from there on, its frames."""
         if run_id in session.documents or run_id not in session.runs or session.gone:
             return
-        document = await self._documents.open(run_id)
+        document = await self._plane.open(run_id)
         if document is None:
             session.runs.pop(run_id, None)
             return
         if run_id in session.documents or run_id not in session.runs or session.gone:
-            self._documents.release(run_id)
+            self._plane.release(run_id)
             return
         session.documents[run_id] = document
         self._by_run[run_id].add(session)
@@ -160,7 +137,7 @@ class Focus:
             return
         session.connection.withdraw(run_id)
         _discard(self._by_run, run_id, session)
-        self._documents.release(run_id)
+        self._plane.release(run_id)
 
     def _drop_thread(self, session: Session, thread_id: str) -> None:
         session.threads.pop(thread_id, None)

@@ -28,6 +28,9 @@ _CHECKERS: Final[Mapping[str, Checker]] = {
 }
 _FRAME_ID: Final = re.compile(r"[\x20-\x7e]{1,64}", re.ASCII)
 
+# What is wrong with a patch as a frame, not as a patch.
+_OF_FRAME: Final = re.compile(r"/(?:type|id|run_id|invocation)(?:/|$)").match
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -50,9 +53,21 @@ class TextInvalid(Exception):
 
 
 class FrameRefused(Exception):
-    """A frame that breaks the contract: the problem to tell, and the id of the frame where it could be read."""
+    """A frame that breaks the contract: the problem to tell, and the id of the frame where it could be read.
 
-    def __init__(self, code: str, errors: Iterable[FieldError] = (), *, reply_to: str = "", detail: str = "") -> None:
+    `patch` is the frame, where it is a patch of which other things have to be told first (its token, the run's end).
+    """
+
+    def __init__(
+        self,
+        code: str,
+        errors: Iterable[FieldError] = (),
+        *,
+        reply_to: str = "",
+        detail: str = "",
+        patch: dict[str, Any] | None = None,
+    ) -> None:
+        self.patch = patch
         self.code = code
         self.errors = list(errors)
         self.reply_to = reply_to
@@ -110,6 +125,7 @@ def read(raw: bytes) -> dict[str, Any]:
 
     Where a member stands twice the last one counts.
     """
+    found: list[FieldError] = []
     try:
         value = json_text.read(raw, last_wins=True)
     except JsonRefused as refused:
@@ -117,17 +133,21 @@ def read(raw: bytes) -> dict[str, Any]:
             raw.decode()
         except UnicodeDecodeError:
             raise TextInvalid from None
-        errors = [FieldError(found.code, "pointer", found.pointer, found.message) for found in refused.findings]
-        code = "validation_failed" if refused.readable else "invalid_json"
-        raise FrameRefused(code, errors) from None
+        found = [FieldError(finding.code, "pointer", finding.pointer, finding.message) for finding in refused.findings]
+        value = refused.value
+        if not refused.readable or not (isinstance(value, dict) and value.get("type") == "run.update"):
+            code = "validation_failed" if refused.readable else "invalid_json"
+            raise FrameRefused(code, found) from None
     if type(value) is not dict:
         raise FrameRefused("validation_failed", [field_error("wrong_type", "pointer", "")])
     check = _CHECKERS.get(kind) if isinstance(kind := value.get("type"), str) else None
     if check is None:
         fault = "not_allowed_value" if isinstance(kind, str) else "wrong_type" if "type" in value else "required"
         raise FrameRefused("validation_failed", [field_error(fault, "pointer", "/type")], reply_to=reply_to(value))
-    if not check.is_valid(value):
-        raise FrameRefused("validation_failed", check(value), reply_to=reply_to(value))
+    if found or not check.is_valid(value):
+        errors = [*found, *(error for error in check(value) if error.name not in {known.name for known in found})]
+        patch = value if kind == "run.update" and not any(_OF_FRAME(error.name) for error in errors) else None
+        raise FrameRefused("validation_failed", errors, reply_to=reply_to(value), patch=patch)
     return value
 
 

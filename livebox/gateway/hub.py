@@ -24,13 +24,14 @@ from livebox.context import Plant
 from livebox.gateway import frames
 from livebox.gateway.connection import CLOSE_PATIENCE, Connection, Gathering
 from livebox.gateway.feed import Feed, FeedEvent
-from livebox.gateway.focus import Document, Documents, Focus
+from livebox.gateway.focus import Focus
 from livebox.gateway.frames import Frame
 from livebox.gateway.rights import Rights
 from livebox.gateway.session import Session
 from livebox.gateway.watch import Watch
-from livebox.invocations import Invocation
 from livebox.limits import Limit
+from livebox.live.entry import Entry
+from livebox.live.plane import Plane
 from livebox.log import logger
 
 PAGE: Final = 200
@@ -39,38 +40,6 @@ RETRY: Final = 0.5
 """Seconds between tries while the database is away."""
 
 _log = logger("gateway")
-
-
-class Plane(Documents, Protocol):
-    """The live plane, as sessions use it."""
-
-    def patch_now(
-        self,
-        run_id: str,
-        principal: str,
-        invocation: Invocation,
-        base_version: int,
-        ops: list[dict[str, Any]],
-        raw_size: int,
-    ) -> int | None:
-        """The version that the patch made; None when that cannot be done without waiting. Raises PatchRefused."""
-        ...
-
-    async def patch(
-        self,
-        run_id: str,
-        principal: str,
-        invocation: Invocation,
-        base_version: int,
-        ops: list[dict[str, Any]],
-        raw_size: int,
-    ) -> int:
-        """The version that the patch made. Raises PatchRefused."""
-        ...
-
-    def is_watched(self, run_id: str) -> bool:
-        """Does anybody look at the run, on any process?"""
-        ...
 
 
 class Worker(Protocol):
@@ -162,6 +131,8 @@ class Hub:
         feed.before_event = self._before
         feed.on_event = self.deliver
         feed.on_gap = self._gap
+        plane.on_frame = self.frame
+        plane.watchers.on_watched = self.watched
 
     @property
     def silent(self) -> bool:
@@ -237,9 +208,7 @@ class Hub:
             if not mine:
                 del self._by_principal[session.principal_id]
             for run_id in session.held:
-                self._holders[run_id].remove(session)
-                if not self._holders[run_id]:
-                    del self._holders[run_id]
+                self.released(session, run_id)
             for worker in self.workers:
                 worker.ended(session)
             self._rights.forget(session.principal_id)
@@ -318,6 +287,14 @@ class Hub:
         for worker in self.workers:
             worker.holds(session, run_id)
         session.send(frames.made("run.watched", {"run_id": run_id, "watched": self.patches.is_watched(run_id)}))
+
+    def released(self, session: Session, run_id: str) -> None:
+        """The session works on a run no more."""
+        holders = self._holders.get(run_id, [])
+        if session in holders:
+            holders.remove(session)
+            if not holders:
+                del self._holders[run_id]
 
     def acknowledged(self, session: Session, frame: Mapping[str, Any]) -> None:
         """The session has its personal work."""
@@ -420,7 +397,7 @@ class Hub:
             if session.runs or session.threads:
                 self.spawn(self.focus.again(session))
 
-    def frame(self, document: Document, payload: bytes) -> None:
+    def frame(self, document: Entry, payload: bytes) -> None:
         """A frame of the live plane about a run, to everybody who looks at it."""
         watchers = self.focus.watchers(document.run_id)
         if not watchers:
@@ -434,10 +411,10 @@ class Hub:
         for session in watchers:
             session.send_patch(frame)
 
-    def watched(self, document: Document, watched: bool) -> None:
+    def watched(self, run_id: str, watched: bool) -> None:
         """Somebody looks at a run now, or nobody any more: its holders are told."""
-        for session in self._holders.get(document.run_id, ()):
-            session.send(frames.made("run.watched", {"run_id": document.run_id, "watched": watched}))
+        for session in self._holders.get(run_id, ()):
+            session.send(frames.made("run.watched", {"run_id": run_id, "watched": watched}))
 
     def fell_behind(self, session: Session) -> None:
         """A session that was left out: make good for it as soon as its device takes more."""

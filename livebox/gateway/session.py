@@ -22,10 +22,12 @@ from livebox.auth import EXPIRED, INVALID, Unauthenticated
 from livebox.context import Context
 from livebox.gateway import frames
 from livebox.gateway.connection import Connection
-from livebox.gateway.focus import Document, Look, Refused
+from livebox.gateway.focus import Look, Refused
 from livebox.gateway.frames import Frame, FrameRefused, TextInvalid
 from livebox.invocations import Invocation, InvocationInvalid
+from livebox.live.entry import Entry
 from livebox.live.patch import PatchRefused
+from livebox.live.request import Request, patch_request
 from livebox.log import logger
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Session:
         """The runs that it works on here, each with the token that it showed last."""
         self.threads: dict[str, str] = {}
         self.runs: dict[str, Look] = {}
-        self.documents: dict[str, Document] = {}
+        self.documents: dict[str, Entry] = {}
         self.stale: set[str] = set()
         """Runs of which frames were left out: they get a fresh document."""
         self.asked: frozenset[str] = frozenset()
@@ -135,7 +137,7 @@ class Session:
         except TextInvalid:
             self.end("invalid_text")
         except FrameRefused as refused:
-            self._violated(refused)
+            await self._violated(refused, len(raw))
         except Unauthenticated as refused:
             self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
         except DatabaseError as error:
@@ -146,11 +148,26 @@ class Session:
             _log.error("frame_failed", frame=frame["type"], exc_info=error)
             self.send(frames.error("internal_error", reply_to=frames.reply_to(frame)))
 
-    def _violated(self, refused: FrameRefused) -> None:
-        self.send(frames.refusal(refused))
+    async def _violated(self, refused: FrameRefused, size: int) -> None:
+        if refused.patch is None or not self.ready or not await self._judged(refused.patch, refused.errors, size):
+            self.send(frames.refusal(refused))
         self._violations += 1
         if self._violations >= self._hub.max_violations:
             self.end("bad_frames")
+
+    async def _judged(self, frame: dict[str, Any], errors: list[FieldError], size: int) -> bool:
+        """Was a patch that breaks the contract answered in the order in which patches are judged?"""
+        try:
+            invocation = self._invocation(frame)
+            if self._admitted(frame, "patch"):
+                await self._patch(frame, invocation, patch_request(frame, errors, size))
+        except Unauthenticated as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
+        except DatabaseError as error:
+            self.send(frames.error(error.problem, reply_to=frames.reply_to(frame)))
+        except FrameRefused:
+            return False
+        return True
 
     def _admitted(self, frame: Mapping[str, Any], rate_class: str) -> bool:
         """Within the limit, and still somebody. Refusals are answered here."""
@@ -222,22 +239,19 @@ class Session:
         if not self._admitted(frame, "patch"):
             return None
         try:
-            version = self._hub.patches.patch_now(
-                frame["run_id"], self.principal_id, invocation, frame["base_version"], frame["ops"], self._size
-            )
+            asked = Request(frame["base_version"], frame["ops"], self._size)
+            version = self._hub.patches.patch_now(self.caller, frame["run_id"], invocation, asked)
         except PatchRefused as refused:
             self._patch_refused(frame, refused)
             return None
         if version is None:
-            return self._patch(frame, invocation, self._size)
+            return self._patch(frame, invocation, asked)
         self._patched(frame, invocation, version)
         return None
 
-    async def _patch(self, frame: dict[str, Any], invocation: Invocation, size: int) -> None:
+    async def _patch(self, frame: dict[str, Any], invocation: Invocation, asked: Request) -> None:
         try:
-            version = await self._hub.patches.patch(
-                frame["run_id"], self.principal_id, invocation, frame["base_version"], frame["ops"], size
-            )
+            version = await self._hub.patches.patch(self.caller, frame["run_id"], invocation, asked)
         except PatchRefused as refused:
             self._patch_refused(frame, refused)
             return
@@ -331,6 +345,11 @@ class Session:
         if new:
             self._hub.holds(self, invocation.run_id)
 
+    def release(self, run_id: str) -> None:
+        """It works on this run no longer: the run has ended, or somebody else does."""
+        if self.held.pop(run_id, None) is not None:
+            self._hub.released(self, run_id)
+
     # what goes out
 
     def send(self, frame: Frame) -> None:
@@ -366,7 +385,7 @@ class Session:
         else:
             self.connection.post(frame)
 
-    def send_document(self, document: Document) -> None:
+    def send_document(self, document: Entry) -> None:
         """A run, whole; later, when the device is behind."""
         if self._hub.silent or self.connection.unsent() > self._hub.soft:
             self.stale.add(document.run_id)
