@@ -21,6 +21,8 @@ BEGIN
         WHEN p_run.state <> 'running' THEN NULL
         WHEN p_run.cancel_deadline <= p_now
              AND livebox.reap_at('run.cancel_timeout', v_since, p_limits) <= p_now THEN 'uncancelled'
+        WHEN p_run.session_closed_at >= v_heard
+             AND livebox.reap_at('run.interrupt_grace', greatest(p_run.session_closed_at, v_since), p_limits) <= p_now THEN 'left'
         WHEN livebox.reap_at('run.stale_after', greatest(v_heard, v_since), p_limits) <= p_now THEN 'silent'
         WHEN p_run.stalled_since IS NULL
              AND livebox.reap_at('run.stall_after', greatest(v_moved, v_since), p_limits) <= p_now THEN 'unmoved'
@@ -28,4 +30,4 @@ BEGIN
     END;
 END $$;
 COMMENT ON FUNCTION livebox.reap_cause(livebox.runs, timestamptz, jsonb) IS
-    'What is to be done about a run at p_now, if anything: undelivered, unanswered, uncancelled, silent (each ends it), unmoved or moving (it begins or ceases to show as stalled). Needs the limits run.delivery_timeout, run.cancel_timeout, run.stale_after, run.stall_after and service.gap.';
+    'What is to be done about a run at p_now, if anything: undelivered, unanswered, uncancelled, left, silent (each ends it), unmoved or moving (it begins or ceases to show as stalled). Needs the limits run.delivery_timeout, run.cancel_timeout, run.interrupt_grace, run.stale_after, run.stall_after and service.gap.';

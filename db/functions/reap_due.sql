@@ -6,7 +6,7 @@ RETURNS TABLE (due_from timestamptz, run_id uuid) LANGUAGE plpgsql VOLATILE AS $
 DECLARE
     v_now  timestamptz := livebox.clock();
     v_key  text := CASE p_cause WHEN 'undelivered' THEN 'run.delivery_timeout' WHEN 'unanswered' THEN 'run.delivery_timeout'
-                                WHEN 'uncancelled' THEN 'run.cancel_timeout' WHEN 'silent' THEN 'run.stale_after'
+                                WHEN 'uncancelled' THEN 'run.cancel_timeout' WHEN 'left' THEN 'run.interrupt_grace' WHEN 'silent' THEN 'run.stale_after'
                                 WHEN 'unmoved' THEN 'run.stall_after' END;
     v_time interval := make_interval(secs => (p_limits->>v_key)::double precision);
     v_last timestamptz := v_now - v_time;
@@ -31,6 +31,11 @@ BEGIN
          WHERE r.state = 'running' AND r.cancel_deadline IS NOT NULL
            AND r.cancel_deadline <= v_now AND (r.cancel_deadline, r.id) > (p_after_at, p_after_id)
          ORDER BY r.cancel_deadline, r.id LIMIT p_chunk;
+    WHEN 'left' THEN
+        RETURN QUERY SELECT r.session_closed_at, r.id FROM livebox.runs r
+         WHERE r.state = 'running' AND r.session_closed_at >= greatest(r.last_heartbeat_at, r.last_progress_at, r.state_changed_at)
+           AND r.session_closed_at <= v_last AND (r.session_closed_at, r.id) > (p_after_at, p_after_id)
+         ORDER BY r.session_closed_at, r.id LIMIT p_chunk;
     WHEN 'silent' THEN
         RETURN QUERY SELECT greatest(r.last_heartbeat_at, r.last_progress_at, r.state_changed_at), r.id FROM livebox.runs r
          WHERE r.state = 'running' AND r.trigger_kind <> 'registration'

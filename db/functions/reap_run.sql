@@ -16,6 +16,8 @@ BEGIN
             v_change := livebox.transition_run(v_run, 'failed', 'agent_unavailable', 'server', NULL, '{}', v_limits);
         WHEN 'silent' THEN
             v_change := livebox.transition_run(v_run, 'failed', 'stale', 'server', NULL, '{}', v_limits);
+        WHEN 'left' THEN
+            v_change := livebox.transition_run(v_run, 'failed', 'interrupted', 'server', NULL, '{}', v_limits);
         WHEN 'uncancelled' THEN
             v_change := livebox.transition_run(v_run, 'cancelled', 'cancel_timeout', 'server', NULL, '{}', v_limits);
         WHEN 'unmoved' THEN
