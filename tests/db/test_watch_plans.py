@@ -52,9 +52,10 @@ SELECT run, thread, %(agent)s, state, at, 'message', %(person)s, 'organization',
                            ELSE CASE WHEN due AND n %% 5 = 1 THEN now - interval '1 h' ELSE now END END AS moved
           FROM made) AS made;
 UPDATE livebox.runs SET last_progress_at = now - interval '1 h' FROM made WHERE run = id AND due AND n %% 5 = 2;
-INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers)
-SELECT run, message, 1, 'pending', CASE WHEN due OR state = 'running' THEN now - interval '1 h' ELSE now END, state = 'waiting_input'
-  FROM made WHERE state <> 'queued';
+INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers_since)
+SELECT run, message, 1, CASE WHEN sort = 1 THEN 'delivered' ELSE 'pending' END, at, CASE WHEN state = 'waiting_input' THEN at END
+  FROM (SELECT *, CASE WHEN due OR state = 'running' THEN now - interval '1 h' ELSE now END AS at FROM made) AS made
+ WHERE state <> 'queued';
 UPDATE livebox.service SET available_since = livebox.clock() - interval '1 day', touched_at = livebox.clock() + interval '1 day';
 SET session_replication_role = origin;
 ANALYZE;
