@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
             "waiting_input": {
                 self.says: 2 if waits else 5, self.resumes: 3 if waits else 1, self.acknowledges: 2 if waits else 0,
                 self.renews: 1, self.beats: 1, self.finishes: 1, self.cancels: 1, self.time_goes_by: 2 if waits else 0,
-                self.takes_and_dies: 3 if waits else 0,
+                self.takes_and_dies: 5 if waits else 0,
             },
         }  # fmt: skip
         weights = every[run.state]
