@@ -114,6 +114,21 @@ def test_judging_one(rows: Rows, cause: str) -> None:
     assert read <= 40
 
 
+def test_an_answer_that_was_taken_is_due_too(rows: Rows) -> None:
+    look = (
+        "SELECT f.state FROM livebox.reap_due('unanswered', '-infinity', livebox.new_id(), %s::jsonb, 100) d"
+        "  JOIN livebox.run_followups f ON f.run_id = d.run_id"
+    )
+    assert {row["state"] for row in rows.run_sql(look, json.dumps(LIMITS))} == {"pending", "delivered"}
+
+
+def test_answers_are_heard_by_an_index(rows: Rows) -> None:
+    (run,) = rows.run_sql("SELECT run_id::text FROM livebox.run_followups WHERE answers_since IS NOT NULL LIMIT 1")
+    resume = "UPDATE livebox.run_followups SET answers_since = NULL WHERE run_id = %s AND answers_since IS NOT NULL"
+    _, read, scans = counted(rows, resume, run["run_id"])
+    assert (scans, read <= 2) == (0, True)
+
+
 def test_signs_of_life_of_very_many_runs(rows: Rows) -> None:
     runs = rows.run_sql("SELECT id::text FROM livebox.runs WHERE state = 'running' ORDER BY id LIMIT 1000")
     given = json.dumps([{"run_id": row["id"], "age": 1} for row in runs])
