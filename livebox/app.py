@@ -26,7 +26,9 @@ from livebox.edge import Edge, Handler, ResponseCheck
 from livebox.gateway.entrance import Entrance
 from livebox.gateway.feed import Feed
 from livebox.gateway.hub import Hub
+from livebox.gateway.presence import Presence
 from livebox.gateway.rights import Rights
+from livebox.gateway.work import Work
 from livebox.invocations import Invocations
 from livebox.jobs.availability import Availability
 from livebox.jobs.consequences import Consequences
@@ -100,6 +102,9 @@ class App:
         limits, attempts = {name: _limit(settings, name) for name in RATE_CLASSES}, _limit(settings, "auth")
         self.feed = plant.feed = Feed(self.database, settings)
         self.hub = Hub(plant, self.feed, Rights(self.database, self.feed), self.plane, authenticator, limits, attempts)
+        self._work, self._presence = Work(plant, on_turn=turn), Presence(self.database, settings, on_turn=turn)
+        self.hub.workers += [self._presence, self._work]
+        self.hub.listeners.append(self._work.heard)
         self.edge = Edge(
             plant,
             handlers,
@@ -133,14 +138,17 @@ class App:
         except BaseException:
             await self._end()
             raise
-        for job in (self._availability, self.life, self._reaper, self._consequences, self._retention):
+        jobs = (self._availability, self.life, self._reaper, self._consequences, self._retention)
+        for job in (*jobs, self._presence, self._work):
             job.start()
         self.hub.start()
 
     async def stop(self) -> None:
         """Say not ready, accept no more, finish what was accepted, then end the sessions of the database."""
         self.service.stopping = True
+        await self._work.stop()
         await self.hub.stop()
+        await self._presence.end()
         await self._server.stop()
         for job in (self._reaper, self._consequences, self._retention, self._availability):
             await job.stop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from math import inf
 from typing import Any, Final, Protocol
@@ -120,6 +120,8 @@ class Hub:
         self._gathering = Gathering(settings.number("gateway.coalesce_interval"))
         self.focus = Focus(plant.database, plane, rights.sees, self.spawn)
         self.workers: list[Worker] = []
+        self.listeners: list[Callable[[FeedEvent], None]] = []
+        """Who else hears each event, after the sessions."""
         self.sessions: dict[Session, None] = {}
         self._by_principal: dict[str, list[Session]] = {}
         self._holders: defaultdict[str, list[Session]] = defaultdict(list)
@@ -386,6 +388,8 @@ class Hub:
                 frame = frames.event(body)
             for session in sessions:
                 session.send_event(event.seq, frame)
+        for listener in self.listeners:
+            listener(event)
 
     async def _gap(self, seq: int) -> None:
         for who in await self._rights.reload(seq):
