@@ -172,6 +172,7 @@ class RunHandle(Draft):
             while not messages:
                 if not await self._mailbox.wait():
                     raise RunLost("run_ended")
+                await self._mailbox.fetch()  # so that one whose push was lost is not passed over
                 messages = await self._mailbox.take_all()
             self.hear(await self._holder.resume())
         return Answer(messages, _chosen(messages[0].get("body", ""), choices or {}))

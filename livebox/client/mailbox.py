@@ -76,6 +76,7 @@ class Mailbox:
                 if self._early:
                     return self._early.popleft()
                 if self._pending:
+                    await self.fetch()  # so that one whose push was lost is not passed over
                     message = await self._take_first()
                     if message is not None:
                         return message

@@ -83,32 +83,39 @@ class Patches:
         while True:
             await self._dirty.wait()
             await self._rest()
-            await self.flush()
+            async with self._sending:
+                await self._once()
 
     async def flush(self) -> None:
-        """Send until the server has what the draft shows now, or will not have it."""
+        """Send until the server has what is shown now, or will not have it."""
+        async with self._sending:
+            while self._ops():
+                await self._once()
+
+    async def _once(self) -> None:
+        """One patch with all that differs, made again until it passes."""
         pauses = Pauses(longest=2.0)
         conflicts = 0
-        async with self._sending:
-            while True:
-                self._dirty.clear()
-                ops = self._ops()
-                if not ops:
-                    return
-                self._last = asyncio.get_running_loop().time()
-                try:
-                    version = await self._send(self._version, ops)
-                except Problem as problem:
-                    if problem.code == "version_conflict":
-                        conflicts += 1
-                        if conflicts > 1:  # the first is told with the document, and is made again at once
-                            await asyncio.sleep(pauses.next())
-                    await self._answer(problem, ops, pauses)
-                except (GatewayLost, Unreachable):
-                    await asyncio.sleep(pauses.next())
-                else:
-                    self._known = apply(self._known, ops)
-                    self._version = version
+        while True:
+            self._dirty.clear()
+            ops = self._ops()
+            if not ops:
+                return
+            self._last = asyncio.get_running_loop().time()
+            try:
+                version = await self._send(self._version, ops)
+            except Problem as problem:
+                if problem.code == "version_conflict":
+                    conflicts += 1
+                    if conflicts > 1:  # the first is told with the document, and is made again at once
+                        await asyncio.sleep(pauses.next())
+                await self._answer(problem, ops, pauses)
+            except (GatewayLost, Unreachable):
+                await asyncio.sleep(pauses.next())
+            else:
+                self._known = apply(self._known, ops)
+                self._version = version
+                return
 
     async def _rest(self) -> None:
         """Let changes gather: the first after quiet leaves at once."""
