@@ -8,18 +8,15 @@ and its size. Content is copied on write, so that a document that was read or is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from generated.field_errors import FieldError, field_error
-from generated.patchable_paths import PATCHABLE, PatchNode
-from generated.validators import DOCUMENT, checker, is_time
-from livebox.live.times import in_utc
+from generated.validators import checker
+from livebox.live.places import NOTHING, Place, kept, locate
 
 OPS: Final = frozenset({"add", "replace", "remove"})
-TIME: Final = "/schemas/Time"
 SWELL: Final = 4
 """How much longer a value may be in our encoding than it was in the patch, at most."""
 
@@ -56,18 +53,6 @@ class Limits(NamedTuple):
     text_bytes: int
     patch_bytes: int
     patch_ops: int
-
-
-class Place(NamedTuple):
-    """Where a path leads: its tokens, the node at each, and how many keys the object around it may have.
-
-    `shaped`: a value there may hold times or empty containers, which are not kept as they come.
-    """
-
-    tokens: tuple[str, ...]
-    nodes: tuple[PatchNode, ...]
-    most: int
-    shaped: bool
 
 
 class Step(NamedTuple):
@@ -141,49 +126,6 @@ def size_of(members: Mapping[str, Any]) -> int:
     return len(_encode(members))
 
 
-@lru_cache(maxsize=8192)
-def locate(path: str) -> Place | None:
-    """Where a JSON pointer (RFC 6901) leads in the run document; None where nothing may be patched."""
-    if not path.startswith("/"):
-        return None
-    tokens = []
-    for text in path[1:].split("/"):
-        if "~" in text:
-            if "~" in text.replace("~0", "").replace("~1", ""):
-                return None
-            text = text.replace("~1", "/").replace("~0", "~")
-        tokens.append(text)
-    below: Mapping[str, PatchNode] = PATCHABLE
-    each: PatchNode | None = None
-    keys = ""
-    nodes: list[PatchNode] = []
-    for token in tokens:
-        node = below.get(token)
-        if node is None:
-            if each is None or not checker(keys).is_valid(token):
-                return None
-            node = each
-        nodes.append(node)
-        below, each, keys = node.members, node.each, node.keys
-    around = nodes[-2] if len(nodes) > 1 else None
-    most = _most(around.schema) if around is not None and around.each is not None else 0
-    return Place(tuple(tokens), tuple(nodes), most, _is_shaped(nodes[-1]))
-
-
-@lru_cache(maxsize=256)
-def _most(schema: str) -> int:
-    """How many keys an object of this schema may have; 0 when nothing is said."""
-    node: Any = DOCUMENT
-    for token in schema.split("/")[1:]:
-        node = node[token]
-    while "$ref" in node:
-        pointer = node["$ref"].partition("#")[2]
-        node = DOCUMENT
-        for token in pointer.split("/")[1:]:
-            node = node[token]
-    return int(node.get("maxProperties", 0))
-
-
 class _Work:
     """One patch being applied: the new root, what of it is a copy of our own, and what has to be looked at in the end.
 
@@ -239,8 +181,8 @@ class _Work:
 
     def _put(self, index: int, step: Step) -> bool:
         tokens, nodes, most, shaped = step.place
-        value = _kept(step.value, nodes[-1]) if shaped else step.value
-        if value is _NOTHING:  # an empty container is one that is not there
+        value = kept(step.value, nodes[-1]) if shaped else step.value
+        if value is NOTHING:  # an empty container is one that is not there
             if self._find(tokens) is None:
                 return step.op == "add"
             return self._remove(index, step)
@@ -292,31 +234,6 @@ class _Work:
         if depth == len(tokens) - 1 and nodes[-1].required:
             self._removed.append((index, step))
         return True
-
-
-_NOTHING: Final = object()
-
-
-def _kept(value: Any, node: PatchNode) -> Any:
-    """The value with its times in UTC, and without containers that are empty; `_NOTHING` when that is all of it."""
-    if node.schema == TIME:
-        return in_utc(value) if isinstance(value, str) and is_time(value) else value
-    if type(value) is not dict or not _is_shaped(node):
-        return value
-    kept = {}
-    for name, below in value.items():
-        child = node.members.get(name, node.each)
-        left = below if child is None else _kept(below, child)
-        if left is not _NOTHING:
-            kept[name] = left
-    return _NOTHING if not kept and node.container else kept
-
-
-def _is_shaped(node: PatchNode) -> bool:
-    """Is this a time or an object that goes when it is empty, or is any such thing below it?"""
-    if node.schema == TIME or node.container:
-        return True
-    return any(map(_is_shaped, node.members.values())) or (node.each is not None and _is_shaped(node.each))
 
 
 def _pointer(tokens: Sequence[str]) -> str:
