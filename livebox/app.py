@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import signal
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +36,7 @@ from livebox.jobs.reaper import Reaper
 from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
 from livebox.limits import Limit
+from livebox.live.owner import new_owner
 from livebox.live.plane import Plane
 from livebox.log import logger
 from livebox.responses import Reply
@@ -63,7 +63,7 @@ class App:
         """Raises StartError, `keyring.KeyringError` or `jwks.KeySetError` when something is missing or wrong."""
         handlers = load_handlers()
         self.asked_to_stop = asyncio.Event()
-        self._name = uuid.uuid4().hex
+        self._name = new_owner()
         self._poker = Poker(dsn, sender=self._name)
         self._listener = Listener(dsn, self._heard)
         keyring = Keyring(Path(settings.text("data")) / KEYS_FOLDER)
