@@ -21,6 +21,7 @@ MAX_RUNS: Final = 200_000
 REAP_LIMITS: Final = (
     "run.delivery_timeout",
     "run.cancel_timeout",
+    "run.interrupt_grace",
     "run.stall_after",
     "run.stale_after",
     "service.gap",

@@ -19,7 +19,7 @@ from livebox.jobs.loop import Loop
 from livebox.log import logger
 from livebox.settings import Settings
 
-CAUSES: Final = ("uncancelled", "undelivered", "unanswered", "silent", "unmoved", "moving")
+CAUSES: Final = ("uncancelled", "undelivered", "unanswered", "left", "silent", "unmoved", "moving")
 """What `reap_due` can look for, in the order of a sweep."""
 TOGETHER: Final = 16
 """Runs that are in the lane at once: a share of a batch, so that others find room in each."""
