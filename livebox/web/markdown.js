@@ -6,7 +6,7 @@ const HEADING = /^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
 const BULLET = /^\s{0,3}[-*+]\s+(.*)$/;
 const NUMBER = /^\s{0,3}\d{1,9}[.)]\s+(.*)$/;
 const QUOTE = /^\s{0,3}>\s?(.*)$/;
-const INLINE = /`([^`\n]{1,500})`|\*\*([^*\n]{1,500})\*\*|\*([^*\s][^*\n]{0,499})\*|\[([^\]\n]{1,300})\]\((https?:\/\/[^\s)]{1,1000})\)/g;
+const INLINE = /`([^`\n]{1,500})`|\*\*([^*\s][^*\n]{0,499})\*\*|\*([^*\s][^*\n]{0,499})\*|\[([^\]\n]{1,300})\]\((https?:\/\/[^\s)]{1,1000})\)/g;
 
 /** Blocks: { tag, children } and { tag: "pre", text }. */
 export function parse(source) {
