@@ -54,6 +54,7 @@ class Rights:
         self._views: dict[str, View] = {}
         self._users: dict[str, int] = {}
         self._changed = 0  # seq of the last event that may have changed rights
+        self._untold: set[str] = set()  # whose rights changed in a reload that did not get to its end
 
     async def load(self, principal_id: str) -> int:
         """Begin to hold the rights of a principal; pair it with `forget`. Raises `db.DatabaseError`: nothing is held.
@@ -120,7 +121,6 @@ class Rights:
         return await self._reload(list(self._views))
 
     async def _reload(self, principals: list[str]) -> set[str]:
-        changed = set()
         for start in range(0, len(principals), TOGETHER):
             chunk = principals[start : start + TOGETHER]
             found = await self._read(chunk)
@@ -129,7 +129,8 @@ class Rights:
                 if before is not None:
                     self._views[who] = view
                     if view.differs(before):
-                        changed.add(who)
+                        self._untold.add(who)
+        changed, self._untold = self._untold, set()
         return changed
 
     async def _read(self, principals: Iterable[str]) -> dict[str, View]:

@@ -291,6 +291,10 @@ class Session:
                 return
             self._hub.acknowledged(self, frame)
             self._result(frame, {"followup": responses.members(answer.body)})
+        elif frame["work"] == "cancel":
+            if await self._run_control(frame, "heartbeatRun", {}, {"cancel_seen": True}) is not None:
+                self._hub.acknowledged(self, frame)
+                self._result(frame, {})
         elif self._admitted(frame, "write"):
             self._hub.acknowledged(self, frame)
             self._result(frame, {})

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from db import SUCCESS, Database
+from db import SUCCESS, Database, DatabaseUnavailable
 from livebox.gateway.rights import View
 from tests.access.random_world import Random_, RandomWorld, Shown
 from tests.fixtures.database import connect
@@ -270,3 +270,34 @@ async def test_after_a_gap_rights_are_those_of_now(db: Database, late: Late) -> 
         await made.follow(top(late.world))
         assert made.gaps == [top(late.world)]
         assert not made.rights.sees(late.who, late.channel)
+
+
+async def test_a_change_is_told_though_the_first_try_did_not_get_to_its_end(
+    db: Database, late: Late, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rights that are loaded in parts, and an outage between the parts: each change is told when all are there."""
+    monkeypatch.setattr("livebox.gateway.rights.TOGETHER", 1)
+    async with tail(db) as made:
+        await made.watch([late.who, late.world.owner])
+        changed: list[set[str]] = []
+        read, failures = made.rights._read, [True]
+
+        async def in_parts(principals: Any) -> dict[str, View]:
+            if late.world.owner in principals and failures:
+                failures.clear()
+                raise DatabaseUnavailable("away")
+            return await read(principals)
+
+        made.rights._read = in_parts  # type: ignore[method-assign]
+        await made.feed.stop()
+        late.grant(late.channel)
+        late.world.cursor.execute("SELECT livebox.expire_events(-1, 10000)")
+
+        async def gap(seq: int) -> None:
+            changed.append(await made.rights.reload(seq))
+
+        made.feed.on_gap = gap
+        await made.feed.start(made.feed.position)
+        await made.follow(top(late.world))
+        assert not failures
+        assert changed == [{late.who}]
