@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from livebox.client import Problem, Rest, Unreachable
+from livebox.client import GatewayAbsent, GatewayRefused, Livebox, Problem, Unreachable
 from livebox.commands._terminal import configuration
 
 P = ParamSpec("P")
@@ -40,18 +40,18 @@ class Server:
                 "a token is needed: set LIVEBOX_TOKEN or give --token-file (`livebox token issue HANDLE` makes one)"
             )
 
-    def run(self, work: Callable[[Rest], Coroutine[Any, Any, T]]) -> T:
+    def run(self, work: Callable[[Livebox], Coroutine[Any, Any, T]]) -> T:
         """What `work` gives. A refusal, or no answer, ends the command with one line and status 1."""
         try:
             return asyncio.run(self._run(work))
         except Problem as problem:
             raise click.ClickException(str(problem)) from None
-        except Unreachable as error:
+        except (Unreachable, GatewayAbsent, GatewayRefused) as error:
             raise click.ClickException(str(error)) from None
 
-    async def _run(self, work: Callable[[Rest], Coroutine[Any, Any, T]]) -> T:
-        async with Rest(self._url, self._token, patience=PATIENCE) as rest:
-            return await work(rest)
+    async def _run(self, work: Callable[[Livebox], Coroutine[Any, Any, T]]) -> T:
+        async with Livebox(self._url, self._token, patience=PATIENCE) as livebox:
+            return await work(livebox)
 
 
 def server_options(command: Callable[P, T]) -> Callable[P, T]:

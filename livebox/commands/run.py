@@ -12,10 +12,11 @@ import click
 import msgspec
 
 from generated.models import ActiveRunState, Run, RunState, RunSummary
+from livebox.box import ordered
 from livebox.client import ENDED, Rest
 from livebox.commands._server import Server, server_options
 from livebox.commands._terminal import table
-from livebox.demo.view import described, ordered
+from livebox.demo.view import described
 from livebox.printable import printable
 
 STATES = ("queued", "running", "waiting_input", "completed", "failed", "cancelled")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from generated.models import Message, Run
+from livebox.box import ordered
 from livebox.client import Rest
 from livebox.demo.follow import follow
-from livebox.demo.view import View, ordered
+from livebox.demo.view import View
 
 PLACE: Final = "Support/General"
 AGENT: Final = "Lotse"

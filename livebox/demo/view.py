@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from generated.models import Run, RunStep
+from livebox.box import MARKS, STYLES, box, line, ordered
 from livebox.demo.folder_text import counted, size
 from livebox.printable import printable
-
-_MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
-_STYLES: Final = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan", "queued": "dim"}
 
 
 class View(Protocol):
@@ -57,14 +54,14 @@ class Lines:
         for step in ordered(run):
             if step["status"] != "running" and (step["id"], step["status"]) not in self._shown:
                 self._shown.add((step["id"], step["status"]))
-                self._print(f"    {_MARKS[step['status']]} {described(step)}")
+                self._print(f"    {MARKS[step['status']]} {described(step)}")
 
     def close(self) -> None:
         """Lines stay as they are."""
 
     def ended(self, run: Run) -> None:
         """The run in one line."""
-        self._print(summary(run, self._agent))
+        self._print(line(run, self._agent))
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -76,15 +73,13 @@ class LiveBox:
     def __init__(self, console: Console, agent: str) -> None:
         self._console = console
         self._agent = agent
-        self._states: list[str] = []
         self._run: Run | None = None
         self._spinner = Spinner("dots")
         self._live = Live(self, console=console, transient=True, refresh_per_second=12)
         self._live.start()
 
     def state(self, state: str) -> None:
-        """The title shows the states so far."""
-        self._states.append(state)
+        """The title of the box shows it."""
 
     def run(self, run: Run) -> None:
         """Shown at the next refresh."""
@@ -96,41 +91,19 @@ class LiveBox:
 
     def ended(self, run: Run) -> None:
         """A line stays."""
-        text = summary(run, self._agent)
-        self._console.print(Text(text, style=_STYLES[run["state"]]), soft_wrap=True)
+        text = line(run, self._agent)
+        self._console.print(Text(text, style=STYLES[run["state"]]), soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
-        steps = Table.grid(padding=(0, 1))
-        for step in ordered(self._run) if self._run else []:
-            status = step["status"]
-            mark: RenderableType = self._spinner if status == "running" else Text(_MARKS[status], _STYLES[status])
-            steps.add_row(mark, Text(described(step)))
-        title = Text(" → ").join(Text(state, _STYLES.get(state, "")) for state in self._states)
-        body: RenderableType = steps if steps.row_count else Text("waiting for the agent", "dim")
-        return Panel(Group(body), title=Text(f"{self._agent} ") + title, title_align="left", expand=False)
-
-
-def ordered(run: Run) -> list[RunStep]:
-    """The steps of the run document, in their order."""
-    return sorted(run.get("steps", {}).values(), key=lambda step: step["ordinal"])
+        if self._run is None:
+            return Panel(Text("waiting for the agent", "dim"), title=self._agent, title_align="left", expand=False)
+        return box(self._run, self._agent, describe=described, spinner=self._spinner)
 
 
 def described(step: RunStep) -> str:
     """A step with what it found, in one line."""
     found = _found(step.get("detail", {}))
     return printable(f"{step.get('title') or step['name']}{f': {found}' if found else ''}")
-
-
-def summary(run: Run, agent: str) -> str:
-    """The ended run in one line."""
-    state = run["state"]
-    facts = [f"{_MARKS[state]} {agent} {state}"]
-    if "state_reason" in run:
-        facts[0] += f" ({run['state_reason']})"
-    if "duration_ms" in run:
-        facts[0] += f" in {run['duration_ms'] / 1000:.1f} s"
-    facts.append(counted(run["step_count"], "step"))
-    return printable(", ".join(facts) + (f": {run['summary']}" if "summary" in run else ""), 400)
 
 
 def _found(detail: dict[str, Any]) -> str:
