@@ -69,7 +69,7 @@ class Watch:
             connection = session.connection
             session.missed = 0 if connection.heard else session.missed + 1
             connection.heard = False
-            if session.missed > MISSED_MAX:
+            if session.missed >= MISSED_MAX:
                 session.lost()
             else:
                 connection.probe()
