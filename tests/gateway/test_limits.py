@@ -1,0 +1,78 @@
+"""Too much at once: refused early, to who causes it, and never gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fixtures.server import Live, live_server
+from tests.fixtures.stage import Stage
+from tests.fixtures.waiting import eventually
+from tests.gateway.device import Devices
+from tests.gateway.raw_socket import PING, entered
+
+BURST = 10
+
+
+@pytest.fixture(scope="module")
+def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    tight = {f"rl__{name}__rate": 0.01 for name in ("read", "patch")} | {
+        f"rl__{name}__burst": BURST for name in ("read", "patch")
+    }
+    with live_server(
+        module_dsn,
+        tmp_path_factory.mktemp("data"),
+        gateway__send_queue_soft_bytes=64 * 1024,
+        gateway__send_queue_hard_bytes=1 << 20,
+        **tight,
+    ) as live:
+        yield live
+
+
+async def test_a_flood_is_refused_with_when_to_come_back(devices: Devices, stage: Stage) -> None:
+    who = stage.principal()
+    stage.live.tokens[who] = stage.live.issue(who)
+    device, sam = await devices.enter(who), await devices.enter("sam")
+    answers = [await device.ask("ping") for _ in range(BURST + 5)]
+    assert [answer["type"] for answer in answers] == ["pong"] * BURST + ["error"] * 5
+    problem = answers[-1]["problem"]
+    assert (problem["code"], problem["status"]) == ("rate_limited", 429)
+    assert problem["retry_after_ms"] > 0
+    another = await devices.enter(who)
+    assert (await another.refused("ping"))["code"] == "rate_limited", "one budget for all sessions of a principal"
+    assert (await sam.ask("ping"))["type"] == "pong"
+
+
+async def test_patches_have_a_budget_of_their_own(devices: Devices, stage: Stage) -> None:
+    held = stage.running()
+    lotse = await devices.enter("lotse", capabilities={"invocations": 0})
+    codes = []
+    version = held.run["version"]
+    for _ in range(BURST + 3):
+        op = {"op": "add", "path": "/headline", "value": "x"}
+        answer = await lotse.ask("run.update", run_id=held.id, invocation=held.token, base_version=version, ops=[op])
+        codes.append(answer["type"] if answer["type"] == "result" else answer["problem"]["code"])
+        version = answer.get("version", version)
+    assert codes == ["result"] * BURST + ["rate_limited"] * 3
+
+
+async def test_who_asks_and_never_reads_is_not_answered_without_end(live: Live) -> None:
+    """The server stops reading from a client that does not read: nothing gathers on either side."""
+    async with entered(live, "robin") as robin:
+        hub = live.app.hub
+        (session,) = hub.of(live.world.principals["robin"])
+        text = b'{"type":"shout"}'
+        robin.writer.transport.set_write_buffer_limits(1 << 30)  # type: ignore[union-attr]
+        robin.writer.transport.pause_reading()  # type: ignore[attr-defined, union-attr]
+        live.app.hub.max_violations = 10**9
+        try:
+            for _ in range(100):
+                for _ in range(1000):
+                    robin.send(text)
+            for _ in range(10_000):
+                robin.send(b"x" * 100, PING)
+            await eventually(lambda: session.connection.unsent() > hub.soft or session.gone)
+            assert session.connection.unsent() < (1 << 20) + 64 * 1024
+        finally:
+            live.app.hub.max_violations = 10
