@@ -70,6 +70,7 @@ class Adapter:
         self._running: dict[str, tuple[Working, asyncio.Task[None]]] = {}
         self._room = asyncio.Event()
         self._work: Work | None = None
+        self._watched: dict[str, bool] = {}
         self._acks: set[asyncio.Task[None]] = set()
 
     @property
@@ -150,10 +151,18 @@ class Adapter:
         gateway.listen("agent.invocation", self._invoked)
         gateway.listen("run.cancel_requested", to_run(lambda working, _: working.cancel_requested()))
         gateway.listen("run.followup", to_run(lambda working, frame: working.followup(frame)))
-        gateway.listen("run.watched", to_run(lambda working, frame: working.watch(frame["watched"])))
+        gateway.listen("run.watched", self._watch)
         gateway.listen("ready", lambda _: self._session_began())
 
+    def _watch(self, frame: dict[str, Any]) -> None:
+        running = self._running.get(frame["run_id"])
+        if running is not None:
+            running[0].watch(frame["watched"])
+        else:  # it may come before the invocation itself
+            self._watched[frame["run_id"]] = frame["watched"]
+
     def _session_began(self) -> None:
+        self._watched.clear()
         for working, _ in self._running.values():
             working.session_began()
 
@@ -240,6 +249,9 @@ class Adapter:
             known[0].again(invocation)
             return
         working = Working(self._rest, self._gateway, invocation, self._start, self._pace)
+        watched = self._watched.pop(run_id, None)
+        if watched is not None:
+            working.watch(watched)
         task = asyncio.create_task(working.go(self.work))
         self._running[run_id] = (working, task)
         task.add_done_callback(lambda _: self._done(run_id))

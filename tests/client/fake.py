@@ -146,6 +146,9 @@ class Fake:
     async def hand_out(self) -> None:
         for session in self.sessions[-1:]:
             for invocation in self.queue:
+                if self.watched is not None:
+                    run_id = invocation["run"]["id"]
+                    await session.send({"type": "run.watched", "run_id": run_id, "watched": self.watched})
                 await session.send(
                     {"type": "agent.invocation", "claim_id": str(uuid.uuid4()), "invocation": invocation}
                 )
@@ -306,8 +309,6 @@ class Fake:
             return {}
         run_id = frame["run_id"]
         if "invocation" in frame:
-            if run_id not in session.tokens and self.watched is not None:
-                await session.send({"type": "run.watched", "run_id": run_id, "watched": self.watched})
             session.tokens[run_id] = frame["invocation"]
         token = session.tokens.get(run_id, "")
         if kind == "run.update":
