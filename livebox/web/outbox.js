@@ -46,6 +46,7 @@ export class Outbox {
     const item = this.#items.find((each) => each.id === id);
     this.#take(item);
     item?.done(undefined);
+    this.#changed();
     return item?.body ?? "";
   }
 

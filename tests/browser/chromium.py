@@ -6,9 +6,14 @@ import asyncio
 import base64
 import itertools
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,39 +62,59 @@ class Refused(Exception):
     """The browser refused a command, or a script threw."""
 
 
-class Chromium:
-    """A running browser; an async context manager. Its profile lies in `folder`."""
+class Program:
+    """The browser's process; a context manager. Its profile lies in `folder`, and `url` is where it is told what to do."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        path = program()
+        assert path is not None
+        command = [path, *_FLAGS, f"--user-data-dir={self._folder}", "about:blank"]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if found := re.search(r"DevTools listening on (ws://\S+)", line):
+                self.url = found[1]
+                threading.Thread(target=self._process.stderr.read, daemon=True).start()
+                return self
+        raise AssertionError("chromium ended before it listened")
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # its own group: it starts more processes
+        self._process.wait()
+
+
+class Chromium:
+    """A connection to the browser, an async context manager; its pages are closed with it."""
+
+    def __init__(self, running: Program) -> None:
+        self._url = running.url
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listeners: dict[str, Callable[[str, dict[str, Any]], None]] = {}
+        self._contexts: list[str] = []
 
     async def __aenter__(self) -> Self:
-        path = program()
-        assert path is not None
-        self._process = await asyncio.create_subprocess_exec(
-            path, *_FLAGS, f"--user-data-dir={self._folder}", "about:blank", stderr=asyncio.subprocess.PIPE
-        )
-        url = await asyncio.wait_for(self._address(), PATIENCE)
         self._session = aiohttp.ClientSession()
-        self._socket = await self._session.ws_connect(url, max_msg_size=0)
+        self._socket = await self._session.ws_connect(self._url, max_msg_size=0)
         self._reading = asyncio.create_task(self._read())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for context in self._contexts:
+            await self.send("Target.disposeBrowserContext", {"browserContextId": context})
         self._reading.cancel()
-        self._draining.cancel()
         await self._socket.close()
         await self._session.close()
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
 
     async def page(self, width: int = 1100, height: int = 900) -> Page:
         """A new page with cookies and storage of its own."""
         context = (await self.send("Target.createBrowserContext"))["browserContextId"]
+        self._contexts.append(context)
         target = {"url": "about:blank", "browserContextId": context}
         target_id = (await self.send("Target.createTarget", target))["targetId"]
         return await self._attached(target_id, width, height)
@@ -121,14 +146,6 @@ class Chromium:
         await page.prepare()
         return page
 
-    async def _address(self) -> str:
-        assert self._process.stderr is not None
-        while line := (await self._process.stderr.readline()).decode():
-            if found := re.search(r"DevTools listening on (ws://\S+)", line):
-                self._draining = asyncio.create_task(self._process.stderr.read())
-                return found[1]
-        raise AssertionError("chromium ended before it listened")
-
     async def _read(self) -> None:
         async for message in self._socket:
             said = json.loads(message.data)
@@ -154,6 +171,7 @@ class Page:
         self.width = width
         self.height = height
         self.errors: list[str] = []
+        self._features: dict[str, str] = {}
 
     async def prepare(self) -> None:
         """Listen to it, before anything is loaded."""
@@ -261,9 +279,14 @@ class Page:
         await self.send("Emulation.setDeviceMetricsOverride", **size)
 
     async def prefer(self, **features: str) -> None:
-        """Media features such as `prefers_color_scheme="dark"`."""
-        wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        """Media features such as `prefers_color_scheme="dark"`, beside those that were asked for before."""
+        self._features |= {name.replace("_", "-"): value for name, value in features.items()}
+        wanted = [{"name": name, "value": value} for name, value in self._features.items()]
         await self.send("Emulation.setEmulatedMedia", features=wanted)
+
+    async def prefer_less_motion(self) -> None:
+        """As somebody who has asked their system for less motion."""
+        await self.prefer(prefers_reduced_motion="reduce")
 
     async def offline(self, off: bool) -> None:
         """Take the network away from the page, or give it back."""
