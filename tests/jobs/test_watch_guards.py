@@ -16,6 +16,7 @@ import pytest
 from db import Database
 from tests.jobs.test_availability import asked, nothing
 from tests.jobs.test_deadlines import moves_elsewhere
+from tests.jobs.test_interrupted import beats_elsewhere
 from tests.jobs.watch import CANCEL, STALE, Watch
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "db" / "functions"
@@ -121,6 +122,56 @@ GUARDS = {
         "availability",
         "test_an_outage_takes_no_time_from_a_run",
         OUTAGE,
+    ),
+    "a closed session has a deadline": Guard(
+        "reap_cause",
+        "WHEN p_run.session_closed_at >= v_heard\n",
+        "WHEN false\n",
+        "interrupted",
+        "test_a_run_whose_holder_left",
+    ),
+    "a sign after the session saves": Guard(
+        "reap_cause",
+        "WHEN p_run.session_closed_at >= v_heard\n",
+        "WHEN p_run.session_closed_at IS NOT NULL\n",
+        "interrupted",
+        "test_a_sign_after_it_saves_the_run",
+        {"sign": beats_elsewhere},
+    ),
+    "leaving waits for the service": Guard(
+        "reap_cause",
+        "greatest(p_run.session_closed_at, v_since)",
+        "p_run.session_closed_at",
+        "interrupted",
+        "test_an_outage_takes_no_time_from_who_comes_back",
+    ),
+    "a session that comes back saves": Guard(
+        "save_presence",
+        "CASE WHEN NOT g.open THEN now.at - make_interval(secs => g.age) END",
+        "CASE WHEN NOT g.open THEN now.at - make_interval(secs => g.age) ELSE r.session_closed_at END",
+        "interrupted",
+        "test_a_session_that_comes_back_saves_the_run",
+    ),
+    "only the present claim's sessions count": Guard(
+        "save_presence",
+        "WHERE r.id = l.id AND g.run_id = l.id AND g.claim_id = l.claim_id",
+        "WHERE r.id = l.id AND g.run_id = l.id",
+        "interrupted",
+        "test_a_claim_that_changes_under_it_counts_for_nothing",
+    ),
+    "an ended run takes no presence": Guard(
+        "save_presence",
+        "           AND r.state IN ('queued', 'running', 'waiting_input')\n    ), locked",
+        "    ), locked",
+        "interrupted",
+        "test_of_an_ended_run_nothing_is_written",
+    ),
+    "a new claim has no session yet": Guard(
+        "claim_run",
+        "session_closed_at = NULL",
+        "session_closed_at = r.session_closed_at",
+        "interrupted",
+        "test_a_new_claim_begins_anew",
     ),
     "a waiting run is never stale": Guard(
         "reap_cause",

@@ -18,12 +18,14 @@ DELIVERY: Final = 300
 CANCEL: Final = 30
 STALL: Final = 400
 STALE: Final = 120
+INTERRUPT: Final = 50
 GAP: Final = 60
 MOMENT: Final = 0.001
 """The least that lies before a deadline."""
 CHOSEN: Final[dict[str, Value]] = {
     "run.delivery_timeout": DELIVERY,
     "run.cancel_timeout": CANCEL,
+    "run.interrupt_grace": INTERRUPT,
     "run.stall_after": STALL,
     "run.stale_after": STALE,
     "service.gap": GAP,
@@ -72,6 +74,12 @@ class Watch:
         """A sign of life that another process heard and wrote at once."""
         row = {"run_id": work.run_id, "age": 0, "progress": progress}
         await (database or self.stage.db).writer.save("save_signs_of_life", [row])
+
+    async def session(self, work: Work, *, open: bool, age: float = 0, claim: str = "") -> str:
+        """A gateway session of the run's holder opens or closes, as a process writes it: what became of that."""
+        row = {"run_id": work.run_id, "claim_id": claim or work.invocation["claim_id"], "open": open, "age": age}
+        (result,) = await self.stage.db.writer.save("save_presence", [row])
+        return str(result["outcome"])
 
     async def asks(self, work: Work) -> None:
         """The run waits for input."""
