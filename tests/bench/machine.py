@@ -52,6 +52,19 @@ def family_cpu(pid: int) -> float:
     return sum(_times(pid)) + sum(cpu(int(child)) for child in children if Path(f"/proc/{child}").exists())
 
 
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def process_seconds(pid: int) -> float:
+    """CPU seconds of all threads of a process to the nanosecond; in ticks where that is not known."""
+    try:
+        return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    except OSError:
+        return cpu(pid)
+
+
 def session_seconds(pid: int) -> float:
     """CPU seconds of a process to the nanosecond, so that what else runs does not count; the clock where unknown."""
     try:

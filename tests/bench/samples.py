@@ -30,6 +30,11 @@ def rate(completions: Sequence[Sequence[float]]) -> float:
     return sum(start < at <= end for times in completions for at in times) / (end - start)
 
 
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The number that this share of at least one ordered number does not exceed."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
 class Spread(NamedTuple):
     """Median, least and greatest of some numbers."""
 

@@ -22,8 +22,10 @@ from tests.bench.stage import Stage
 
 # More than any measurement asks for: what is limited is not measured here.
 _ROOMY: Final = {
-    f"LIVEBOX_RL_{name}_{what}": "1000000" for name in ("READ", "WRITE", "AUTH") for what in ("RATE", "BURST")
-}
+    f"LIVEBOX_{name}_{what}": "1000000"
+    for name in ("RL_READ", "RL_WRITE", "RL_PATCH", "RL_AUTH", "RUN_PATCH")
+    for what in ("RATE", "BURST")
+} | {"LIVEBOX_GATEWAY_SESSIONS_MAX": "100000"}
 
 
 class Served:

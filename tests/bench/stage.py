@@ -95,6 +95,16 @@ class Stage:
         self.settle()
         return first
 
+    def running(self, count: int) -> int:
+        """Make so many runs that their agent has started; the n of the first."""
+        first = self.queued(count)
+        for n in range(first, first + count):
+            values = {"who": json.dumps({"principal": self.id(AGENT)}), "args": json.dumps(start_args(n))}
+            ((code,),) = self.run("SELECT code FROM livebox.perform('start_run', %(who)s, %(args)s)", values)
+            if code != "ok":
+                raise RuntimeError(f"a run was not started: {code}")
+        return first
+
     def settle(self) -> None:
         """Leave nothing to do in the background that the next measurement would pay for."""
         with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
