@@ -272,7 +272,9 @@ class Hub:
             self._bye(mine[0], "replaced", "replaced")
         for worker in self.workers:
             worker.begun(session)
-        session.seq = opened.seq if resume_after is None else resume_after
+        session.seq = opened.seq if resume_after is None else min(resume_after, opened.seq)
+        if resume_after is not None and resume_after > opened.seq:
+            session.send(frames.made("resync", {"after": opened.seq}))
         self._watch.following.add(session)
         self.spawn(self.follow(session, opened.seq, since))
 
@@ -449,7 +451,7 @@ class Hub:
         args = {"after": session.seq, "limit": PAGE}
         answer = await self.plant.database.readers.call("list_events", session.caller, args)
         if answer.code in ("cursor_expired", "cursor_invalid"):
-            session.seq = max(start, self._feed.position) if answer.code == "cursor_expired" else start
+            session.seq = max(start, self._feed.position)
             session.send(frames.made("resync", {"after": session.seq}))
         elif answer.code != "ok" or answer.body is None:
             self.refuse(session, answer.code)
