@@ -50,7 +50,7 @@ class Holds:
     async def ask(self, caller: Caller, run_id: str, invocation: Invocation) -> Hold:
         """The hold. Raises PatchRefused with the refusal, or `db.DatabaseError`."""
         args: dict[str, Any] = {"run_id": run_id, "invocation": invocation.claims()}
-        answer = await self._database.readers.call("patch_hold", caller, args)
+        answer = await self._database.readers.call("patch_run", caller, args)
         if answer.code not in SUCCESS or answer.body is None:
             raise refusal(answer)
         if any(effect.get("first_use") for effect in answer.effects):

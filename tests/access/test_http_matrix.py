@@ -58,6 +58,7 @@ ROWS = {
     "claimInvocations": "3333332223",
     "startRun": WORK,
     "heartbeatRun": WORK,
+    "patchRun": WORK,
     "renewInvocationToken": WORK,
     "awaitRunInput": WORK,
     "resumeRun": WORK,

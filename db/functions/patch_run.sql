@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION livebox.patch_hold(p_caller jsonb, p_args jsonb) RETURNS livebox.answer
+CREATE OR REPLACE FUNCTION livebox.patch_run(p_caller jsonb, p_args jsonb) RETURNS livebox.answer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_me     uuid := livebox.caller_id(p_caller);
@@ -31,5 +31,5 @@ BEGIN
     END IF;
     RETURN v_answer;
 END $$;
-COMMENT ON FUNCTION livebox.patch_hold(jsonb, jsonb) IS
-    'Whether the caller holds the run that it wants to patch: {version, epoch, reads: may see the run}, else the refusal. An effect says when a renewed token is in its first use: that has to be written, by beat_run.';
+COMMENT ON FUNCTION livebox.patch_run(jsonb, jsonb) IS
+    'What the database has to say to patchRun, which is applied in memory: whether the caller holds the run, {version, epoch, reads: may see the run}, else the refusal. An effect says when a renewed token is in its first use: that has to be written, by beat_run.';
