@@ -59,7 +59,13 @@ class Outcome:
 
     @property
     def effects(self) -> list[dict[str, Any]]:
-        return self.answer.effects
+        """What it did, but for which live documents have to be looked at again: see `raised`."""
+        return [effect for effect in self.answer.effects if effect["kind"] not in ("run.raised", "run.live")]
+
+    @property
+    def raised(self) -> list[str]:
+        """The runs that got a new version, state or token."""
+        return [run_id for effect in self.answer.effects if effect["kind"] == "run.raised" for run_id in effect["runs"]]
 
 
 @dataclass
