@@ -104,7 +104,7 @@ class App:
         self.hub = Hub(plant, self.feed, Rights(self.database, self.feed), self.plane, authenticator, limits, attempts)
         self._work, self._presence = Work(plant, on_turn=turn), Presence(self.database, settings, on_turn=turn)
         self.hub.workers += [self._presence, self._work]
-        self.hub.listeners.append(self._work.heard)
+        self.hub.tail.listeners.append(self._work.heard)
         self.edge = Edge(
             plant,
             handlers,

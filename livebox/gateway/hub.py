@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -23,12 +23,14 @@ from livebox.auth import EXPIRED, INVALID, Authenticator, Unauthenticated
 from livebox.context import Plant
 from livebox.gateway import frames
 from livebox.gateway.connection import CLOSE_PATIENCE, Connection, Gathering
-from livebox.gateway.feed import Feed, FeedEvent
+from livebox.gateway.feed import Feed
 from livebox.gateway.focus import Focus
 from livebox.gateway.frames import Frame
 from livebox.gateway.rights import Rights
 from livebox.gateway.session import Session
+from livebox.gateway.tail import Tail
 from livebox.gateway.watch import Watch
+from livebox.gateway.worker import Worker
 from livebox.limits import Limit
 from livebox.live.entry import Entry
 from livebox.live.plane import Plane
@@ -42,44 +44,12 @@ RETRY: Final = 0.5
 _log = logger("gateway")
 
 
-class Worker(Protocol):
-    """What is told of the sessions of agents: it hands out work, and knows which runs are held."""
-
-    def begun(self, session: Session) -> None:
-        """A session has begun."""
-        ...
-
-    def told(self, session: Session) -> None:
-        """It said anew how much work it wants."""
-        ...
-
-    def holds(self, session: Session, run_id: str) -> None:
-        """It works on a run."""
-        ...
-
-    def acknowledged(self, session: Session, frame: Mapping[str, Any]) -> None:
-        """It acknowledged personal work."""
-        ...
-
-    def ended(self, session: Session) -> None:
-        """The session is over."""
-        ...
-
-
 class Opened(msgspec.Struct):
     """What `livebox.open_session` says."""
 
     principal: msgspec.Raw
     seq: int
     active_runs: msgspec.Raw
-
-
-class Page(msgspec.Struct):
-    """A page of `livebox.list_events`."""
-
-    items: list[msgspec.Raw]
-    next_after: int
-    has_more: bool
 
 
 class Hub:
@@ -98,7 +68,7 @@ class Hub:
         settings = plant.settings
         self.plant = plant
         self.limits = limits
-        self.patches = plane
+        self.plane = plane
         self.soft = settings.integer("gateway.send_queue_soft_bytes")
         self.hello_timeout = settings.number("gateway.hello_timeout")
         self.max_violations = settings.integer("gateway.max_violations")
@@ -118,28 +88,20 @@ class Hub:
         self._attempts = attempts
         self._telemetry = plant.telemetry
         self._gathering = Gathering(settings.number("gateway.coalesce_interval"))
+        self.tail = Tail(self, feed, rights)
         self.focus = Focus(plant.database, plane, rights.sees, self.spawn)
         self.workers: list[Worker] = []
-        self.listeners: list[Callable[[FeedEvent], None]] = []
-        """Who else hears each event, after the sessions."""
         self.sessions: dict[Session, None] = {}
-        self._by_principal: dict[str, list[Session]] = {}
+        self.by_principal: dict[str, list[Session]] = {}
+        """The oldest session of each comes first."""
         self._holders: defaultdict[str, list[Session]] = defaultdict(list)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch = Watch(self, settings)
         self._connections: set[Connection] = set()
         self._closed = asyncio.Event()
         self.stopping = False
-        feed.before_event = self._before
-        feed.on_event = self.deliver
-        feed.on_gap = self._gap
         plane.on_frame = self.frame
         plane.watchers.on_watched = self.watched
-
-    @property
-    def silent(self) -> bool:
-        """Somebody was told that a right is gone and the feed has not come to it: nothing live may be shown."""
-        return self._feed.lagging
 
     def start(self) -> None:
         """Begin to watch over the sessions."""
@@ -204,11 +166,11 @@ class Hub:
 
     def _leave(self, session: Session) -> None:
         del self.sessions[session]
-        mine = self._by_principal.get(session.principal_id, [])
+        mine = self.by_principal.get(session.principal_id, [])
         if session in mine:
             mine.remove(session)
             if not mine:
-                del self._by_principal[session.principal_id]
+                del self.by_principal[session.principal_id]
             for run_id in session.held:
                 self.released(session, run_id)
             for worker in self.workers:
@@ -243,7 +205,10 @@ class Hub:
         held = True
         try:
             limits = self.plant.settings.limits(("snapshot.active_runs_max",))
-            answer = await self.plant.database.readers.call("open_session", caller, {"limits": limits})
+            turns = -1
+            while turns != self.tail.turns:  # what is told of runs must not be older than the rights by now
+                turns = self.tail.turns
+                answer = await self.plant.database.readers.call("open_session", caller, {"limits": limits})
             if answer.code != "ok" or answer.body is None or not self._rights.active(caller.principal):
                 session.send(frames.error(INVALID, reply_to=reply_to))
                 session.end("invalid_token")
@@ -258,7 +223,7 @@ class Hub:
         opened = msgspec.json.decode(answer.body, type=Opened)
         session.kind = msgspec.json.decode(opened.principal)["kind"]
         session.principal_id = caller.principal
-        mine = self._by_principal.setdefault(caller.principal, [])
+        mine = self.by_principal.setdefault(caller.principal, [])
         mine.append(session)
         members = {
             "session_id": session.id,
@@ -275,8 +240,7 @@ class Hub:
         session.seq = opened.seq if resume_after is None else min(resume_after, opened.seq)
         if resume_after is not None and resume_after > opened.seq:
             session.send(frames.made("resync", {"after": opened.seq}))
-        self._watch.following.add(session)
-        self.spawn(self.follow(session, opened.seq, since))
+        self.tail.begin(session, opened.seq, since)
 
     def told(self, session: Session) -> None:
         """The session renewed its token, or said how much work it wants."""
@@ -290,7 +254,7 @@ class Hub:
         self._holders[run_id].append(session)
         for worker in self.workers:
             worker.holds(session, run_id)
-        session.send(frames.made("run.watched", {"run_id": run_id, "watched": self.patches.is_watched(run_id)}))
+        session.send(frames.made("run.watched", {"run_id": run_id, "watched": self.plane.is_watched(run_id)}))
 
     def released(self, session: Session, run_id: str) -> None:
         """The session works on a run no more."""
@@ -307,7 +271,7 @@ class Hub:
 
     def of(self, principal_id: str) -> list[Session]:
         """The sessions of a principal, the oldest first."""
-        return self._by_principal.get(principal_id, [])
+        return self.by_principal.get(principal_id, [])
 
     # how sessions end
 
@@ -366,49 +330,12 @@ class Hub:
 
     # what sessions are handed
 
-    async def _before(self, event: FeedEvent) -> None:
-        for who in await self._rights.advance(event):
-            self._changed(who)
-
-    def _changed(self, principal_id: str) -> None:
-        for session in [*self.of(principal_id)]:
-            self.focus.changed(session)
-            if not self._rights.active(principal_id):
-                self.refuse(session, INVALID)
-
-    def deliver(self, event: FeedEvent) -> None:
-        """Hand an event of the log to everybody who may see it."""
-        self.focus.apply(event)
-        whole: Frame | None = None
-        for principal_id, sessions in self._by_principal.items():
-            body = self._rights.receives(principal_id, event)
-            if body is None:
-                continue
-            if body is event.body:
-                frame = whole = whole or frames.event(body)
-            else:
-                frame = frames.event(body)
-            for session in sessions:
-                session.send_event(event.seq, frame)
-        for listener in self.listeners:
-            listener(event)
-
-    async def _gap(self, seq: int) -> None:
-        for who in await self._rights.reload(seq):
-            self._changed(who)
-        for session in [*self.sessions]:
-            if session.follows:
-                session.seq = seq
-                session.send(frames.made("resync", {"after": seq}))
-            if session.runs or session.threads:
-                self.spawn(self.focus.again(session))
-
     def frame(self, document: Entry, payload: bytes) -> None:
         """A frame of the live plane about a run, to everybody who looks at it."""
         watchers = self.focus.watchers(document.run_id)
         if not watchers:
             return
-        if self.silent:
+        if self.tail.silent:
             for session in watchers:
                 session.stale.add(document.run_id)
                 self.fell_behind(session)
@@ -429,35 +356,3 @@ class Hub:
     def dropped(self, count: int) -> None:
         """Frames that a slow device did not get."""
         self._telemetry.patches_dropped(count)
-
-    async def follow(self, session: Session, start: int, since: int) -> None:
-        """Hand a session the log from `session.seq` on until it can follow the tail. `start`: where a `resync` goes on.
-
-        `since`: what came up to there is not to be had from the tail.
-        """
-        try:
-            while not session.gone:
-                if session.seq >= self._feed.position and session.seq >= since:
-                    session.follows = True
-                    return
-                try:
-                    await self._page(session, start)
-                except DatabaseError:
-                    await asyncio.sleep(RETRY)
-        finally:
-            self._watch.following.discard(session)
-
-    async def _page(self, session: Session, start: int) -> None:
-        args = {"after": session.seq, "limit": PAGE}
-        answer = await self.plant.database.readers.call("list_events", session.caller, args)
-        if answer.code in ("cursor_expired", "cursor_invalid"):
-            session.seq = max(start, self._feed.position)
-            session.send(frames.made("resync", {"after": session.seq}))
-        elif answer.code != "ok" or answer.body is None:
-            self.refuse(session, answer.code)
-        else:
-            page = msgspec.json.decode(answer.body, type=Page)
-            for item in page.items:
-                await session.room()
-                session.send(frames.event(bytes(item)))
-            session.seq = page.next_after

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from db import SUCCESS, Answer, Caller, DatabaseError
-from generated.field_errors import FieldError, field_error
+from db import Caller, DatabaseError
+from generated.field_errors import FieldError
 from generated.gateway_messages import CLOSES
-from generated.operations import OPERATIONS
-from handlers import run_control
 from livebox import responses
 from livebox.auth import EXPIRED, INVALID, Unauthenticated
-from livebox.context import Context
 from livebox.gateway import frames
 from livebox.gateway.connection import Connection
+from livebox.gateway.control import Control
 from livebox.gateway.focus import Look, Refused
 from livebox.gateway.frames import Frame, FrameRefused, TextInvalid
-from livebox.invocations import Invocation, InvocationInvalid
+from livebox.invocations import Invocation
 from livebox.live.entry import Entry
-from livebox.live.patch import PatchRefused
-from livebox.live.request import Request, patch_request
 from livebox.log import logger
 
 if TYPE_CHECKING:
@@ -35,15 +31,13 @@ if TYPE_CHECKING:
 
 POLL: Final = 0.02
 """Seconds between two looks at whether a device has taken what it was sent."""
-RUNS_MAX: Final = 1000
-"""Most runs of which a session remembers the invocation token; the one that was shown first goes."""
 
 _NOBODY: Final = Caller("")
 _log = logger("session")
 
 
 class Session:
-    """One client. `since` is when it fell behind (loop time), 0 while it takes what it is sent."""
+    """One client, from its handshake on. `peer` is its address."""
 
     def __init__(self, hub: Hub, connection: Connection, peer: str) -> None:
         self._hub = hub
@@ -70,12 +64,12 @@ class Session:
         self.asked: frozenset[str] = frozenset()
         self.outdated = False
         self.behind_since = 0.0
+        """When the device fell behind (loop time); 0 while it takes what it is sent."""
         self.missed = 0
         """Pings in a row after which nothing came."""
         self.slot = random.getrandbits(16)
         """When within the interval it is probed."""
-        self._shown: dict[str, Invocation] = {}
-        self._size = 0
+        self.control = Control(hub, self)
         self._violations = 0
 
     @property
@@ -130,8 +124,7 @@ class Session:
                     [FieldError("not_allowed_value", "pointer", "/type", "The first frame is hello.")],
                     reply_to=frames.reply_to(frame),
                 )
-            self._size = len(raw)
-            answering = _ANSWERS[frame["type"]](self, frame)
+            answering = self._answer(frame, len(raw))
             if answering is not None:
                 await answering
         except TextInvalid:
@@ -140,6 +133,8 @@ class Session:
             await self._violated(refused, len(raw))
         except Unauthenticated as refused:
             self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
+        except responses.Refusal as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame), wait=refused.wait))
         except DatabaseError as error:
             if error.problem == "internal_error":
                 _log.error("database_refused", frame=frame["type"], exc_info=error)
@@ -149,27 +144,14 @@ class Session:
             self.send(frames.error("internal_error", reply_to=frames.reply_to(frame)))
 
     async def _violated(self, refused: FrameRefused, size: int) -> None:
-        if refused.patch is None or not self.ready or not await self._judged(refused.patch, refused.errors, size):
+        patch = refused.patch if self.ready else None
+        if patch is None or not await self.control.judged(patch, refused.errors, size):
             self.send(frames.refusal(refused))
         self._violations += 1
         if self._violations >= self._hub.max_violations:
             self.end("bad_frames")
 
-    async def _judged(self, frame: dict[str, Any], errors: list[FieldError], size: int) -> bool:
-        """Was a patch that breaks the contract answered in the order in which patches are judged?"""
-        try:
-            invocation = self._invocation(frame)
-            if self._admitted(frame, "patch"):
-                await self._patch(frame, invocation, patch_request(frame, errors, size))
-        except Unauthenticated as refused:
-            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
-        except DatabaseError as error:
-            self.send(frames.error(error.problem, reply_to=frames.reply_to(frame)))
-        except FrameRefused:
-            return False
-        return True
-
-    def _admitted(self, frame: Mapping[str, Any], rate_class: str) -> bool:
+    def admitted(self, frame: Mapping[str, Any], rate_class: str) -> bool:
         """Within the limit, and still somebody. Refusals are answered here."""
         if not self._hub.valid(self):
             return False
@@ -177,6 +159,22 @@ class Session:
         if wait:
             self.send(frames.error("rate_limited", reply_to=frames.reply_to(frame), wait=wait))
         return not wait
+
+    def _answer(self, frame: dict[str, Any], size: int) -> Awaitable[None] | None:
+        """Answer a frame, now or when what this gives is awaited."""
+        match frame["type"]:
+            case "run.update":
+                return self.control.update(frame, size)
+            case "heartbeat":
+                return self.control.heartbeat(frame)
+            case "ack":
+                return self.control.ack(frame)
+            case "focus":
+                return self._focus(frame)
+            case "hello":
+                return self._hello(frame)
+        self._ping(frame)
+        return None
 
     async def _hello(self, frame: dict[str, Any]) -> None:
         again = self.ready
@@ -186,7 +184,7 @@ class Session:
                 [FieldError("unknown_field", "pointer", "/resume_after", "Only the first hello resumes.")],
                 reply_to=frames.reply_to(frame),
             )
-        if again and not self._admitted(frame, "read"):
+        if again and not self.admitted(frame, "read"):
             return
         try:
             caller, expires_at = await self._hub.authenticate(frame["token"], self._peer)
@@ -205,7 +203,7 @@ class Session:
         if "capabilities" in frame:
             self.invocations = frame["capabilities"].get("invocations")
         if again:
-            self._result(frame, {})
+            self.result(frame, {})
             self._hub.told(self)
         else:
             await self._hub.begin(self, caller, frames.reply_to(frame), frame.get("resume_after"))
@@ -219,7 +217,7 @@ class Session:
                 [FieldError("too_many", "pointer", where, f"At most {self._hub.focus_max} in all.")],
                 reply_to=frames.reply_to(frame),
             )
-        if not self._admitted(frame, "read"):
+        if not self.admitted(frame, "read"):
             return
         try:
             await self._hub.focus.replace(self, thread_ids, run_ids)
@@ -228,122 +226,15 @@ class Session:
             return
         threads = [thread_id for thread_id in thread_ids if thread_id in self.threads]
         runs = [run_id for run_id in run_ids if run_id in self.runs]
-        self._result(frame, {"thread_ids": threads, "run_ids": runs})
+        self.result(frame, {"thread_ids": threads, "run_ids": runs})
 
     def _ping(self, frame: dict[str, Any]) -> None:
-        if self._admitted(frame, "read"):
+        if self.admitted(frame, "read"):
             self.send(frames.made("pong", {}, reply_to=frames.reply_to(frame)))
-
-    def _run_update(self, frame: dict[str, Any]) -> Awaitable[None] | None:
-        invocation = self._invocation(frame)
-        if not self._admitted(frame, "patch"):
-            return None
-        try:
-            asked = Request(frame["base_version"], frame["ops"], self._size)
-            version = self._hub.patches.patch_now(self.caller, frame["run_id"], invocation, asked)
-        except PatchRefused as refused:
-            self._patch_refused(frame, refused)
-            return None
-        if version is None:
-            return self._patch(frame, invocation, asked)
-        self._patched(frame, invocation, version)
-        return None
-
-    async def _patch(self, frame: dict[str, Any], invocation: Invocation, asked: Request) -> None:
-        try:
-            version = await self._hub.patches.patch(self.caller, frame["run_id"], invocation, asked)
-        except PatchRefused as refused:
-            self._patch_refused(frame, refused)
-            return
-        self._patched(frame, invocation, version)
-
-    def _patched(self, frame: dict[str, Any], invocation: Invocation, version: int) -> None:
-        if self.held.get(invocation.run_id) is not invocation:
-            self.hold(invocation)
-        if "id" in frame:
-            self.send(frames.made("result", {"version": version}, reply_to=frame["id"]))
-
-    def _patch_refused(self, frame: dict[str, Any], refused: PatchRefused) -> None:
-        self.send(
-            frames.error(
-                refused.code,
-                reply_to=frames.reply_to(frame),
-                errors=refused.errors,
-                detail=refused.detail,
-                wait=refused.wait,
-                extra=refused.extra,
-            )
-        )
-
-    async def _heartbeat(self, frame: dict[str, Any]) -> None:
-        body = {"cancel_seen": True} if "cancel_seen" in frame else None
-        answer = await self._run_control(frame, "heartbeatRun", {}, body)
-        if answer is not None:
-            self._result(frame, {"heartbeat": responses.members(answer.body)})
-
-    async def _ack(self, frame: dict[str, Any]) -> None:
-        if frame["work"] == "followup":
-            if "message_id" not in frame:
-                errors = [field_error("required", "pointer", "/message_id")]
-                raise FrameRefused("validation_failed", errors, reply_to=frames.reply_to(frame))
-            answer = await self._run_control(frame, "ackFollowup", {"message_id": frame["message_id"]}, None)
-            if answer is None:
-                return
-            self._hub.acknowledged(self, frame)
-            self._result(frame, {"followup": responses.members(answer.body)})
-        elif frame["work"] == "cancel":
-            if await self._run_control(frame, "heartbeatRun", {}, {"cancel_seen": True}) is not None:
-                self._hub.acknowledged(self, frame)
-                self._result(frame, {})
-        elif self._admitted(frame, "write"):
-            self._hub.acknowledged(self, frame)
-            self._result(frame, {})
-
-    async def _run_control(
-        self, frame: dict[str, Any], operation_id: str, parameters: dict[str, Any], body: dict[str, Any] | None
-    ) -> Answer | None:
-        """The answer of an operation that the holder of a run may do; refusals are answered here."""
-        operation = OPERATIONS[operation_id]
-        invocation = self._invocation(frame)
-        if not self._admitted(frame, operation.rate_class or "write"):
-            return None
-        parameters = {"run_id": frame["run_id"], **parameters}
-        context = Context(self._hub.plant, operation, self.caller, parameters, None, invocation)
-        handler: Callable[..., Awaitable[Answer]] = getattr(run_control, operation.function)
-        answer = await handler(context, parameters, body)
-        if answer.code in SUCCESS:
-            self.hold(invocation)
-            return answer
-        self.send(frames.error(answer.code, reply_to=frames.reply_to(frame), extra=responses.members(answer.body)))
-        if answer.code == INVALID:
-            self._hub.recheck_soon()
-        return None
-
-    def _invocation(self, frame: dict[str, Any]) -> Invocation:
-        """The invocation token of this frame, or the one that was shown before for this run."""
-        run_id = frame["run_id"]
-        token = frame.get("invocation")
-        if token is None:
-            known = self._shown.get(run_id)
-            if known is None:
-                errors = [field_error("required", "pointer", "/invocation")]
-                raise FrameRefused("validation_failed", errors, reply_to=frames.reply_to(frame))
-            return known
-        try:
-            invocation = self._hub.plant.invocations.verify(token, run_id)
-        except InvocationInvalid:
-            raise Unauthenticated(INVALID) from None
-        self._remember(invocation)
-        return invocation
-
-    def _remember(self, invocation: Invocation) -> None:
-        self._shown[invocation.run_id] = invocation
-        if len(self._shown) > RUNS_MAX:
-            self._shown.pop(next(iter(self._shown)))
 
     def hold(self, invocation: Invocation) -> None:
         """It works on this run: a valid token was shown by it or given to it."""
-        self._remember(invocation)
+        self.control.remember(invocation)
         new = invocation.run_id not in self.held
         self.held[invocation.run_id] = invocation
         if new:
@@ -360,7 +251,8 @@ class Session:
         """Send what must arrive and answers this client."""
         self.connection.post(frame)
 
-    def _result(self, frame: Mapping[str, Any], members: Mapping[str, Any]) -> None:
+    def result(self, frame: Mapping[str, Any], members: Mapping[str, Any]) -> None:
+        """Answer a frame that wants an answer."""
         if "id" in frame:
             self.send(frames.made("result", members, reply_to=frame["id"]))
 
@@ -391,7 +283,7 @@ class Session:
 
     def send_document(self, document: Entry) -> None:
         """A run, whole; later, when the device is behind."""
-        if self._hub.silent or self.connection.unsent() > self._hub.soft:
+        if self._hub.tail.silent or self.connection.unsent() > self._hub.soft:
             self.stale.add(document.run_id)
             self._hub.fell_behind(self)
         else:
@@ -406,13 +298,3 @@ class Session:
                 self.stale.discard(run_id)
             elif not self.connection.unsent() > self._hub.soft:
                 self.send_document(document)
-
-
-_ANSWERS: Final[Mapping[str, Callable[[Session, dict[str, Any]], Awaitable[None] | None]]] = {
-    "hello": Session._hello,
-    "focus": Session._focus,
-    "run.update": Session._run_update,
-    "heartbeat": Session._heartbeat,
-    "ack": Session._ack,
-    "ping": Session._ping,
-}

@@ -20,7 +20,7 @@ SWEEP: Final = 0.05
 
 
 class Watch:
-    """Runs while the hub does. `following`: sessions that are being handed the log from further back."""
+    """Runs while the hub does."""
 
     def __init__(self, hub: Hub, settings: Settings) -> None:
         self._hub = hub
@@ -31,7 +31,6 @@ class Watch:
         self._sweeping: asyncio.TimerHandle | None = None
         self._probing: asyncio.TimerHandle | None = None
         self._slot = 0
-        self.following: set[Session] = set()
 
     def start(self) -> None:
         """Begin."""
@@ -53,7 +52,6 @@ class Watch:
     def forget(self, session: Session) -> None:
         """The session is over."""
         self._late.discard(session)
-        self.following.discard(session)
 
     # silence
 
@@ -99,11 +97,10 @@ class Watch:
             if now - session.behind_since > self._slow:
                 hub.bye_slow(session)
             return False
-        if unsent > hub.soft // 2 or hub.silent:
+        if unsent > hub.soft // 2 or hub.tail.silent:
             return False
         session.behind_since = 0.0
         session.catch_up_documents()
-        if not session.follows and session not in self.following and session.ready:
-            self.following.add(session)
-            hub.spawn(hub.follow(session, session.seq, 0))
+        if not session.follows and session.ready:
+            hub.tail.begin(session, session.seq)
         return not session.stale
