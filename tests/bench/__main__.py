@@ -13,7 +13,20 @@ from pathlib import Path
 import psycopg2
 
 from db.embedded import Server
-from tests.bench import edges, growth, layer, reading, report, starting, transition
+from tests.bench import (
+    delivering,
+    durable,
+    edges,
+    footprint,
+    growth,
+    layer,
+    patching,
+    reading,
+    report,
+    starting,
+    transition,
+)
+from tests.bench.bare import bare
 from tests.bench.machine import description, load
 from tests.bench.plan import FULL, QUICK, Plan
 from tests.bench.report import Findings
@@ -39,10 +52,51 @@ def _reading(server: Server, template: Stage, plan: Plan) -> Findings:
         return reading.measure(stage, running, plan)
 
 
+def _patching(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("patching")
+    with served(server.folder.parent / "served", stage.dsn) as running, bare() as plain:
+        return patching.measure(stage, running, plain, plan)
+
+
+def _delivering(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("delivering")
+    with served(server.folder.parent / "served", stage.dsn) as running, bare() as plain:
+        return delivering.latency(stage, running, plain, plan)
+
+
+def _stuck(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("stuck")
+    with served(server.folder.parent / "served", stage.dsn) as running:
+        return delivering.stuck(stage, running, plan)
+
+
+def _fan_out(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("fan_out")
+    with served(server.folder.parent / "served", stage.dsn) as running, bare() as plain:
+        return delivering.fan_out(stage, running, plain, plan)
+
+
+def _durable(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("durable")
+    with served(server.folder.parent / "served", stage.dsn) as running:
+        return durable.measure(stage, running, plan)
+
+
+def _memory(server: Server, template: Stage, plan: Plan) -> Findings:
+    stage = template.copy("memory")
+    return footprint.measure(stage, lambda: served(server.folder.parent / "served", stage.dsn), plan)
+
+
 PARTS: dict[str, Part] = {
     "transition": _transition,
     "reading": _reading,
     "layer": lambda _server, _template, plan: layer.measure(plan),
+    "patch": _patching,
+    "latency": _delivering,
+    "fan-out": _fan_out,
+    "stuck": _stuck,
+    "durable": _durable,
+    "memory": _memory,
     "growth": lambda _server, template, plan: growth.measure(template.copy, plan),
     "start": lambda _server, _template, plan: starting.measure(plan),
     "edge": lambda _server, _template, plan: edges.measure(plan),

@@ -42,7 +42,9 @@ def over_livebox(
     """A fresh run, patched by its agent and watched by devices of somebody who may see it."""
     n = stage.running(1)
     run = run_id(n)
-    device = Party(_PATH, (hello(stage.token(ASKER)), (dumped({"type": "focus", "id": "f", "run_ids": [run]}), _RESULT)))
+    device = Party(
+        _PATH, (hello(stage.token(ASKER)), (dumped({"type": "focus", "id": "f", "run_ids": [run]}), _RESULT))
+    )
     return Task(
         server.port,
         server.process.pid,
