@@ -219,19 +219,19 @@ class Page:
             raise Refused(details.get("exception", {}).get("description") or details["text"])
         return got["result"].get("value")
 
-    async def until(self, expression: str) -> Any:
-        """The first true value of an expression."""
+    async def until(self, expression: str) -> None:
+        """Wait until an expression is true."""
 
         async def value() -> Any:
             try:
-                return await self.js(expression)
+                return await self.js(f"Boolean({expression})")
             except Refused as refused:
                 if "Cannot find context" in str(refused) or "navigated" in str(refused):
                     return None
                 raise
 
         try:
-            return await eventually(value, expression)
+            await eventually(value, expression)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{await self.text()}\n{self.errors}") from None
 
@@ -252,7 +252,9 @@ class Page:
     async def click(self, selector: str) -> None:
         """Click with the mouse in the middle of an element, once it is there and can be clicked."""
         found = json.dumps(selector)
-        await self.until(f"document.querySelector({found})?.checkVisibility() && !document.querySelector({found}).disabled")
+        await self.until(
+            f"document.querySelector({found})?.checkVisibility() && !document.querySelector({found}).disabled"
+        )
         await self.js(f"document.querySelector({found}).scrollIntoView({{block: 'center'}})")
         box = await self.js(f"document.querySelector({found}).getBoundingClientRect().toJSON()")
         where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}

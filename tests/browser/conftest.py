@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 import pytest_asyncio
 
+from db.embedded import Server
 from tests.browser.chromium import Chromium, Page, Program, program
-from tests.fixtures.server import Live
+from tests.fixtures.database import fresh_database
+from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import fresh
 
@@ -24,10 +26,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium_program(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def chromium_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """The running program."""
     with Program(tmp_path_factory.mktemp("profile")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def live(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """One server with the test world for all tests of the page: each test makes runs and threads of its own in it."""
+    with fresh_database(server, template) as dsn, live_server(dsn, tmp_path_factory.mktemp("data")) as live:
+        yield live
+
+
+@pytest.fixture(scope="session")
+def stage(live: Live) -> Iterator[Stage]:
+    """What the tests do in its world."""
+    stage = Stage(live)
+    yield stage
+    stage.close()
 
 
 @pytest_asyncio.fixture
@@ -59,6 +76,18 @@ async def sit(chromium: Chromium, live: Live) -> AsyncIterator[Sit]:
     yield seated
     for page in pages:
         await page.clean()
+
+
+def claim(stage: Stage, run_id: str) -> Held:
+    """A queued run, taken for Lotse and begun."""
+    while True:
+        items = stage.as_("lotse").call("claimInvocations", {"claim_id": fresh(), "limit": 100}).ok()["items"]
+        for item in items:
+            if item["run"]["id"] == run_id:
+                headers = {"Livebox-Invocation": item["token"]}
+                run = stage.as_("lotse").call("startRun", {"model": "example"}, headers=headers, run_id=run_id).ok()
+                return Held(run, item["token"])
+        assert items, "the run was handed to somebody else"
 
 
 class Agent:

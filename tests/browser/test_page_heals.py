@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from db import instance
+from livebox.auth import new_token, token_hash
 from tests.browser.chromium import Chromium, Page
 from tests.browser.conftest import Agent, Sit, at_version, box, in_state
 from tests.fixtures.server import Live
@@ -22,8 +26,6 @@ AWAY = r"^(network|javascript|other): .*(net::ERR_|WebSocket connection)"
 
 def forgive_network(page: Page) -> None:
     """The lines of the browser about requests that could not be sent are no errors of the page."""
-    import re
-
     page.errors[:] = [line for line in page.errors if not re.search(AWAY, line)]
 
 
@@ -96,9 +98,10 @@ async def test_a_gap_is_fetched(sit: Sit, running: Running) -> None:
 
 
 async def test_a_killed_server_comes_back_and_two_browsers_heal(
-    chromium: Chromium, spawn: Spawn, data: Path
+    chromium: Chromium, spawn: Spawn, data: Path, database_dsn: str
 ) -> None:
-    server = spawn(LIVEBOX_DATA=str(data)).ready()
+    variables = {"LIVEBOX_DATA": str(data), "DATABASE_URL": database_dsn}
+    server = spawn(**variables).ready()
     world = World(server)
     run = world.run()
     pages = []
@@ -115,7 +118,7 @@ async def test_a_killed_server_comes_back_and_two_browsers_heal(
     server.process.communicate()
     for page in pages:
         await page.shows("Connection lost. Last known at", ".away")
-    again = spawn("--port", server.url.rpartition(":")[2], LIVEBOX_DATA=str(data)).ready()
+    again = spawn("--port", server.url.rpartition(":")[2], **variables).ready()
     assert again.url == server.url
     world.server = again
     version = world.patch("After the crash")
@@ -161,8 +164,6 @@ class World:
         self._agent("POST", f"/v1/runs/{self.run_id}/finish", {"state": "completed", "summary": "12 files."})
 
     def _agent(self, method: str, path: str, body: Any) -> Any:
-        import urllib.request
-
         request = urllib.request.Request(self.server.url + path, json.dumps(body).encode(), method=method)  # noqa: S310
         request.add_header("Content-Type", "application/json")
         request.add_header("Livebox-Invocation", getattr(self, "invocation", ""))
@@ -171,13 +172,12 @@ class World:
 
 async def test_a_token_that_is_taken_away_leads_back_to_signing_in(sit: Sit, running: Running, live: Live) -> None:
     lotse = running()
-    token = live.issue("alex")
+    token = new_token()
+    issued = instance.issue_token(live.dsn, "alex", token_hash(token), 3600)
+    assert issued is not None
     page = await sit("alex", lotse.thread, token=token)
     await in_state(page, "running")
-    live_tokens = lotse.stage.sql("SELECT id FROM livebox.tokens ORDER BY id DESC LIMIT 1")
-    from db import instance
-
-    instance.revoke_token(live.dsn, str(live_tokens[0][0]))
+    instance.revoke_token(live.dsn, issued.token_id)
     await page.shows("The server does not take this token.", "#sign-in")
     assert await page.js("document.querySelectorAll('.box').length") == 0
     assert await page.js("sessionStorage.length") == 0

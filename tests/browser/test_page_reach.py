@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.chromium import Page
-from tests.browser.conftest import Agent, Sit, at_version, box, in_state
+from tests.browser.conftest import Agent, Sit, at_version, box, claim, in_state
 from tests.browser.test_page_live import MEMBERS
 from tests.fixtures.stage import Stage
+from tests.fixtures.wire import fresh
 
 Running = Callable[..., Agent]
 
@@ -29,19 +30,8 @@ async def busy(sit: Sit, running: Running, stage: Stage) -> AsyncIterator[tuple[
     ended.finish("failed", reason="runtime_error")
     thread = ended.held.run["thread_id"]
     stage.message(thread, "alex", f"{LONG} @lotse", ["lotse"])
-    again: Any = None
-    while again is None:
-        body = {"claim_id": "0193a000-0000-4000-8000-0000000000ff", "limit": 100}
-        from tests.fixtures.wire import fresh
-
-        body["claim_id"] = fresh()
-        items = stage.as_("lotse").call("claimInvocations", body).ok()["items"]
-        again = next((item for item in items if item["run"]["thread_id"] == thread), None)
-    from tests.fixtures.stage import Held
-
-    held = Held(again["run"], again["token"])
-    lotse = Agent(stage, held)
-    lotse.call("startRun", {"model": "example"})
+    run = next(run for run in runs_of(stage, thread) if run["state"] == "queued")
+    lotse = Agent(stage, claim(stage, run["id"]))
     lotse.step(title="Read the folder")
     stage.message(thread, "alex", "And last week?", ["lotse"])
     code = f"```\n{LONG}\n```\n\n{LONG}"
@@ -54,16 +44,21 @@ async def busy(sit: Sit, running: Running, stage: Stage) -> AsyncIterator[tuple[
     lotse.finish()
 
 
+def runs_of(stage: Stage, thread: str) -> Any:
+    """The runs of a thread, newest first."""
+    return stage.as_("owner").call("listThreadRuns", thread_id=thread).ok()["items"]
+
+
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed (npm install)")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing_serious(busy: tuple[Page, Agent], theme: str, chromium: Any, live: Any) -> None:
+async def test_axe_finds_nothing_serious(busy: tuple[Page, Agent], theme: str) -> None:
     page, lotse = busy
     await page.prefer(prefers_color_scheme=theme)
     await checked(page, "a thread")
     await page.click(box("summary"))
     await checked(page, "an ended run, opened")
     await page.click(box(".cancel", lotse.id))
-    await page.shows("has not answered yet", ".receipt")
+    await page.shows("has not answered yet", box(".receipt", lotse.id))
     await page.offline(True)
     await page.shows("Connection lost", ".away")
     await checked(page, "no connection")
@@ -99,7 +94,9 @@ async def checked(page: Page, where: str) -> None:
         await page.js(AXE.read_text() + ";true")
     # Animations are ended: what is half transparent for a moment has no contrast of its own.
     await page.prefer_less_motion()
-    found = await page.js("axe.run(document, {resultTypes: ['violations']}).then((result) => JSON.stringify(result.violations))")
+    found = await page.js(
+        "axe.run(document, {resultTypes: ['violations']}).then((result) => JSON.stringify(result.violations))"
+    )
     wrong = [
         f"{finding['id']}: {finding['help']}: {[node['html'][:160] for node in finding['nodes']][:3]}"
         for finding in json.loads(found)
@@ -213,7 +210,9 @@ async def test_a_screen_reader_is_told_changes_of_state_and_is_not_flooded(sit: 
 
 async def test_landmarks_and_headings(busy: tuple[Page, Agent]) -> None:
     page, _ = busy
-    assert await page.js("[document.querySelectorAll('main').length, document.querySelectorAll('nav[aria-label]').length]") == [1, 1]
+    assert await page.js(
+        "[document.querySelectorAll('main').length, document.querySelectorAll('nav[aria-label]').length]"
+    ) == [1, 1]
     assert await page.js("[...document.querySelectorAll('h1')].filter((each) => each.checkVisibility()).length") == 1
     assert await page.js("document.title") == f"{await page.text('main h1')} · Livebox"
     assert await page.js("document.documentElement.lang") == "en"

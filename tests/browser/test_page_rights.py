@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Page
-from tests.browser.conftest import Agent, Sit, at_version, box, in_state
+from tests.browser.conftest import Agent, Sit, at_version, box, claim, in_state
 from tests.fixtures.server import Live
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import fresh
@@ -55,7 +55,9 @@ async def test_a_right_that_is_taken_away_takes_the_box_with_it(sit: Sit, stage:
     stage.as_("owner").call("revokeAccess", grant_id=grant["id"]).ok()
     lotse.patch(headline="Not seen")
     await page.shows(GONE)
-    await page.until("document.querySelectorAll('.box').length === 0 || !document.querySelector('.box').checkVisibility()")
+    await page.until(
+        "document.querySelectorAll('.box').length === 0 || !document.querySelector('.box').checkVisibility()"
+    )
     assert "Not seen" not in await page.js("document.documentElement.textContent")
     stage.grant(person, "read", channel_id=stage.world.channels["Support/Escalation"])
     await page.shows("Not seen", box())
@@ -74,16 +76,7 @@ async def test_markup_stays_text_wherever_people_and_agents_write(sit: Sit, stag
     thread = stage.thread(channel["id"], by=person, title=f"T {MARKUP}")
     stage.message(thread, person, EVIL, ["lotse"])
     run = stage.as_("owner").call("listThreadRuns", thread_id=thread).ok()["items"][0]
-    held: Any = None
-    while held is None:
-        items = stage.as_("lotse").call("claimInvocations", {"claim_id": fresh(), "limit": 100}).ok()["items"]
-        held = next((item for item in items if item["run"]["id"] == run["id"]), None)
-    from tests.fixtures.stage import Held
-
-    started = stage.as_("lotse").call(
-        "startRun", {"model": f"M {MARKUP}"}, headers={"Livebox-Invocation": held["token"]}, run_id=run["id"]
-    )
-    lotse = Agent(stage, Held(started.ok(), held["token"]))
+    lotse = Agent(stage, claim(stage, run["id"]))
     lotse.step(name=f"N {MARKUP}", title=f"T {MARKUP}")
     unit = {"u": {"name": f"U {MARKUP}", "state": "running", "headline": f"H {MARKUP}"}}
     version = lotse.patch(
@@ -119,12 +112,16 @@ async def test_markup_stays_text_wherever_people_and_agents_write(sit: Sit, stag
 
 async def harmless(page: Page) -> None:
     """Nothing of the markup became an element, and no link leads anywhere but to the web or within the page."""
-    assert await page.js("window.hacked === undefined && document.querySelectorAll('img, .injected, body script, iframe').length === 0")
+    assert await page.js(
+        "window.hacked === undefined && document.querySelectorAll('img, .injected, body script, iframe').length === 0"
+    )
     assert await page.js("[...document.links].every((link) => /^https?:/.test(link.protocol))")
 
 
 @pytest.mark.parametrize("way", ["form", "address"])
-async def test_the_token_stays_in_this_tab_and_out_of_the_address(sit: Sit, live: Live, way: str, chromium: Any) -> None:
+async def test_the_token_stays_in_this_tab_and_out_of_the_address(
+    sit: Sit, live: Live, way: str, chromium: Any
+) -> None:
     token = live.issue("alex")
     if way == "address":
         page = await sit("alex", token=token)
