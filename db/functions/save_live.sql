@@ -27,7 +27,8 @@ LANGUAGE sql VOLATILE AS $$
                live_version = g.version,
                live_owner = CASE WHEN g.final OR g.release THEN NULL ELSE r.live_owner END
           FROM given g, locked l
-         WHERE r.id = l.id AND g.run_id = l.id AND r.live_epoch = g.epoch AND r.version < g.version
+         WHERE r.id = l.id AND g.run_id = l.id AND r.live_epoch = g.epoch
+           AND (r.version < g.version OR (g.release AND r.version = g.version AND r.live_version = g.version))
            AND (r.finished_at IS NOT NULL) = g.final AND NOT r.document_final
         RETURNING g.position, r.version_reserved
     )

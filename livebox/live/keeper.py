@@ -158,7 +158,7 @@ class Keeper:
             while part := rows[:CHUNK]:
                 del rows[:CHUNK]
                 await self._rows.save("release_live", part)
-            await self._rows.leave(self._owner)
+            await self._rows.free([self._owner], self.lease)
         except DatabaseError:
             _log.warning("live_documents_not_saved", exc_info=True)
 

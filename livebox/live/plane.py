@@ -92,6 +92,7 @@ class Plane(Documents):
             entry is None
             or not entry.owned
             or entry.busy.locked()
+            or run_id in self._pending
             or entry.version != request.base_version
             or entry.version >= entry.reserved
             or request.errors
@@ -171,10 +172,10 @@ class Plane(Documents):
         return version
 
     async def _ready(self, entry: Entry, hold: Hold) -> bool:
-        """Is the entry, whose lock is held, owned, as new as the row was, and with a version to give?"""
+        """Is the entry, whose lock is held, owned, as new as its row was, and with a version to give?"""
         if not entry.owned or not entry.active:
             return False
-        if entry.epoch < hold.epoch or entry.version < hold.version:
+        if entry.epoch < hold.epoch or entry.version < hold.version or entry.run_id in self._pending:
             await self._absorb(entry)
         if entry.owned and entry.version >= entry.reserved:
             await self._keeper.reserve([entry])
@@ -252,8 +253,14 @@ class Plane(Documents):
         """Another process asks for these because their holders are there now: save them and give them up."""
         for run_id in run_ids:
             entry = self._entries.get(run_id)
+            if entry is None or not entry.owned:
+                row = await self._rows.document(run_id)
+                if row is None or row.get("owner") != self.owner:
+                    continue
+                # Owned by its row and not in memory: an answer of the database was lost.
+                entry = await self._serving(run_id)
             now = asyncio.get_running_loop().time()
-            if entry is None or not entry.owned or now - entry.patched_at < QUIET:
+            if entry is None or now - entry.patched_at < QUIET:
                 continue
             async with self._alone(entry):
                 if not entry.owned:

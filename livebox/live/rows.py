@@ -22,7 +22,6 @@ _VERSIONS: Final = "SELECT run_id, version, epoch, jti FROM livebox.run_versions
 _TOUCH: Final = "SELECT livebox.touch_live_owner(%s)::text"
 _FREE: Final = "SELECT run::text FROM livebox.free_live(%s::text[], %s, %s) AS run"
 _OWNERS: Final = "SELECT owner FROM livebox.live_owners"
-_LEAVE: Final = "DELETE FROM livebox.live_owners WHERE owner = %s RETURNING owner"
 
 _decode = msgspec.json.Decoder(type=dict[str, Any]).decode
 
@@ -82,10 +81,6 @@ class Rows:
     async def owners(self) -> list[str]:
         """All processes that serve live documents, dead ones too."""
         return [owner.decode() for (owner,) in await self._database.writer.run(_OWNERS)]
-
-    async def leave(self, owner: str) -> None:
-        """This process serves none any more."""
-        await self._database.writer.run(_LEAVE, owner)
 
 
 def chunks(run_ids: Iterable[str], size: int) -> Iterable[list[str]]:
