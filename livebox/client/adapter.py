@@ -38,8 +38,8 @@ class Adapter:
 
     What `work` gives is the summary of the completed run. An exception ends it as failed (`WorkFailed` with words for
     people), a request to cancel as cancelled, `leave` or a signal as failed: each run that was begun is ended exactly
-    once, also when the server was away meanwhile. `concurrency` runs go at once. `model`, `billing_mode_used` and so on
-    go into `start`. Where there is no gateway it asks for work every `poll` seconds.
+    once, also when the server was away meanwhile. `concurrency` runs go at once. `name` is what people read where it
+    says why it failed. `model`, `billing_mode_used` and so on go into `start`. Where there is no gateway it asks for work every `poll` seconds.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Adapter:
         token: str,
         *,
         concurrency: int = 1,
+        name: str = "The agent",
         model: str | None = None,
         start: StartRunRequest | None = None,
         pace: Pace | None = None,
@@ -61,6 +62,7 @@ class Adapter:
             Gateway(url, token, invocations=concurrency, resume=False, timeout=timeout) if use_gateway else None
         )
         self._concurrency = concurrency
+        self._name = name
         self._start: StartRunRequest = dict(start or {})  # type: ignore[assignment]
         if model is not None:
             self._start["model"] = model
@@ -70,6 +72,8 @@ class Adapter:
         self._running: dict[str, tuple[Working, asyncio.Task[None]]] = {}
         self._room = asyncio.Event()
         self._work: Work | None = None
+        self.abandoned = 0
+        """How many runs could not be ended when it left: the server did not answer."""
         self._watched: dict[str, bool] = {}
         self._acks: set[asyncio.Task[None]] = set()
 
@@ -127,7 +131,8 @@ class Adapter:
             working.leave()
         tasks = [task for _, task in self._running.values()]
         if tasks:
-            await asyncio.wait(tasks, timeout=LEAVE_GRACE)
+            _, left = await asyncio.wait(tasks, timeout=LEAVE_GRACE)
+            self.abandoned = len(left)
 
     async def _stop(self, *tasks: asyncio.Task[Any]) -> None:
         every = [*tasks, *(task for _, task in self._running.values())]
@@ -248,7 +253,7 @@ class Adapter:
         if known is not None:
             known[0].again(invocation)
             return
-        working = Working(self._rest, self._gateway, invocation, self._start, self._pace)
+        working = Working(self._rest, self._gateway, invocation, start=self._start, pace=self._pace, name=self._name)
         watched = self._watched.pop(run_id, None)
         if watched is not None:
             working.watch(watched)

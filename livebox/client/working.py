@@ -44,8 +44,16 @@ class Working:
     """Works on one run. `go` returns when there is nothing more to do for it here."""
 
     def __init__(
-        self, rest: Rest, gateway: Gateway | None, invocation: Invocation, start: StartRunRequest, pace: Pace
+        self,
+        rest: Rest,
+        gateway: Gateway | None,
+        invocation: Invocation,
+        *,
+        start: StartRunRequest,
+        pace: Pace,
+        name: str,
     ) -> None:
+        self._name = name
         self._gateway = gateway
         self._start = start
         self._pace = pace
@@ -167,18 +175,14 @@ class Working:
         if self.handle.cancelled.is_set():
             return {"state": "cancelled", "summary": "Stopped, as it was asked to."}
         if self._leaving:
-            return {
-                "state": "failed",
-                "reason": "runtime_error",
-                "summary": "The agent was stopped before it was done.",
-            }
-        if isinstance(error, Problem):
+            summary = f"{self._name} was stopped before it was done."
+        elif isinstance(error, Problem):
             summary = f"The server did not take a part of the work ({error.code})."
         elif error is None:
             summary = "The work was given up."
         else:  # its text may hold anything, so only its name is told
             _log.error("run %s: the work failed", self.handle.id, exc_info=error)
-            summary = f"The agent ran into an error of its own ({type(error).__name__})."
+            summary = f"{self._name} ran into an error of its own ({type(error).__name__})."
         return {"state": "failed", "reason": "runtime_error", "summary": summary}
 
     async def _finish(self, request: FinishRunRequest) -> None:
@@ -195,7 +199,7 @@ class Working:
             if problem.status not in (400, 413):
                 raise
             _log.error("run %s: its result was not accepted: %s", handle.id, problem)
-            summary = "The agent's result was not accepted."
+            summary = f"The result of {self._name} was not accepted."
             run = await self._holder.finish({"state": "failed", "reason": "adapter_error", "summary": summary})
         handle.hear(run)
 

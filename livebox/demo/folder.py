@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +14,8 @@ _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”")
 _PATH = re.compile(r"(?<!\S)(\S*/\S*|\.{1,2})(?=[,;:!?]?(?:\s|$))")
 _LAST_WORD = re.compile(r"\b(?:folder|directory)\s+(\S+)\s*$", re.IGNORECASE | re.MULTILINE)
 _TRAILING: Final = ",;:!?)"
+_DEPTH: Final = 6  # levels below the root in which a folder is looked for by its name
+_BREADTH: Final = 2000  # folders of one level
 
 
 class FolderRefused(Exception):
@@ -30,6 +34,30 @@ def folder_asked(text: str) -> str:
         return found[1].rstrip(_TRAILING) or "."
     found = _LAST_WORD.search(text)
     return (found[1].rstrip(_TRAILING + ".") or ".") if found is not None else "."
+
+
+def namesakes(root: Path, asked: str, ignored: Collection[str], most: int = 9) -> list[str]:
+    """Where below `root` there are folders with the name `asked`, when it is a name that the root itself does not have.
+
+    Links are not followed; at most `most` paths, the highest first.
+    """
+    if not re.fullmatch(r"[^/\\\0]+", asked) or asked.startswith((".", "~")) or (root / asked).exists():
+        return []
+    found: list[str] = []
+    level = [root]
+    for _ in range(_DEPTH):
+        below: list[Path] = []
+        for folder in level:
+            try:
+                entries = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+            except OSError:
+                continue
+            below += [folder / name for name in entries if name not in ignored]
+        found += [path.relative_to(root).as_posix() for path in below if path.name == asked]
+        level = below[:_BREADTH]
+        if len(found) >= most or not level:
+            break
+    return found[:most]
 
 
 def resolve(root: Path, asked: str) -> Path:

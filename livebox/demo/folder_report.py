@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -104,6 +104,17 @@ class Lines:
         )
 
 
+def together(parts: Iterable[Lines]) -> Lines:
+    """What several readers found."""
+    whole = Lines()
+    for part in parts:
+        whole.lines += part.lines
+        whole.files += part.files
+        whole.text += part.text
+        whole.skipped += part.skipped
+    return whole
+
+
 class Todo(NamedTuple):
     """A line that somebody wants to come back to."""
 
@@ -113,12 +124,17 @@ class Todo(NamedTuple):
 
 
 class FolderReader:
-    """Reads one folder, phase by phase. `folder` is a resolved path; `stopped` is asked between files."""
+    """Reads one folder, phase by phase. `folder` is a resolved path; `stopped` is asked between files.
+
+    `files_read` and `bytes_read` count, over all phases, what was read so far; another thread may look at them.
+    """
 
     def __init__(self, folder: Path, bounds: Bounds | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
         self.bounds = bounds or Bounds()
         self._folder = folder
         self._stopped = stopped
+        self.files_read = 0
+        self.bytes_read = 0
 
     def listing(self) -> Listing:
         """All regular files. OSError when the folder itself cannot be opened."""
@@ -209,6 +225,8 @@ class FolderReader:
                 skipped["unreadable"] += 1
                 continue
             total += len(content)
+            self.files_read += 1
+            self.bytes_read += len(content)
             if b"\0" in content[:_SNIFFED]:
                 skipped["binary"] += 1
                 continue

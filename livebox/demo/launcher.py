@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import sys
 import uuid
+import webbrowser
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,7 @@ from livebox.settings import Settings
 from livebox.world import OWNER, WorldError, load
 
 INTERRUPTED: Final = 130
+PAGE_PAUSE: Final = 2.0  # seconds in which a browser shows the page before the first question
 _SAMPLE: Final = {
     "README.md": "# Sample\n\nA small folder to look into.\n\nTODO say more\n",
     "app/main.py": 'def main() -> None:\n    print("hello")  # TODO greet by name\n',
@@ -94,6 +98,9 @@ class Launcher:
             agent = AgentProcess(self._folder, url, self._token("lotse"), self._options.root, pace=self._options.pace)
             async with agent, Rest(url, alex_token) as alex:
                 click.echo(f"Lotse runs as process {agent.pid} and may read below {self._options.root}")
+                click.echo("It asks no model: the tokens, the context and the cost that it shows are simulated.")
+                if not self._options.exit_when_done:
+                    await _show_page(f"{url}/#token={alex_token}")
                 scenario = Scenario(alex, world.threads[PLACE], world.principals["lotse"])
                 report = await _while_alive(agent, self._runs(scenario))
                 self._done = True
@@ -138,6 +145,20 @@ async def _while_alive(agent: AgentProcess, work: Coroutine[Any, Any, Asked]) ->
         working.cancel()
         ended.cancel()
         await asyncio.wait({working, ended})
+
+
+async def _show_page(address: str) -> None:
+    """The address of the page, signed in as Alex; where there is a screen, a browser opens on it before the run begins.
+
+    The token is behind the #, which no browser sends, and the page takes it out of the address.
+    """
+    click.echo(f"\nWatch it as Alex in a browser: {address}")
+    if sys.stdout.isatty() and _has_screen() and await asyncio.to_thread(webbrowser.open, address):
+        await asyncio.sleep(PAGE_PAUSE)
+
+
+def _has_screen() -> bool:
+    return sys.platform in ("darwin", "win32") or any(name in os.environ for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _invite(url: str, token: str, report: Asked) -> None:

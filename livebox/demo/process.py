@@ -25,7 +25,7 @@ class AgentProcess:
         self._log_file = folder / "lotse.log"
         self._token = token
         self._arguments = ["--url", url, "--token-file", str(self._token_file), "--root", str(root)]
-        self._arguments += ["--pace", str(pace), "--until-eof"]
+        self._arguments += ["--pace", str(pace), "--simulate", "--until-eof"]
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:

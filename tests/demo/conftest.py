@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from livebox.client import ENDED, Rest
+from livebox.client import ENDED, Pace, Rest
 from livebox.demo.agent import Lotse
 from tests.fixtures.server import Live
 
 GENERAL = "Support/General"
+QUICK = Pace(heartbeat=0.1, patch=0.0)
 
 
 @pytest.fixture
@@ -83,14 +84,12 @@ async def asking(live: Live) -> AsyncIterator[Asking]:
 
 
 @pytest.fixture
-async def lotse(live: Live) -> AsyncIterator[Callable[..., Awaitable[Lotse]]]:
-    """Makes the agent, on the module's server or at another URL."""
-    opened: list[Rest] = []
+def lotse(live: Live) -> Callable[..., Awaitable[Lotse]]:
+    """Makes the agent, for the module's server or another URL."""
 
     async def made(root: Path, url: str = "", **options: Any) -> Lotse:
-        opened.append(Rest(url or live.url, live.tokens["lotse"], patience=30, timeout=10))
-        return Lotse(opened[-1], root, poll=0.01, **options)
+        return Lotse(
+            url or live.url, live.tokens["lotse"], root, pace=QUICK, poll=0.01, patience=30, timeout=10, **options
+        )
 
-    yield made
-    for rest in opened:
-        await rest.close()
+    return made

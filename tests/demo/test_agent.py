@@ -14,10 +14,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from livebox.client import Rest
-from livebox.demo import agent as agent_module
 from livebox.demo.agent import Lotse
 from livebox.demo.folder_report import FolderReader, Stopped
-from tests.demo.conftest import Asking, working
+from tests.demo.conftest import QUICK, Asking, working
 from tests.fixtures.server import Live, live_server
 
 Made = Callable[..., Awaitable[Lotse]]
@@ -101,6 +100,35 @@ async def test_what_it_may_not_or_cannot_read_fails_with_the_reason(
     assert await asking.said(run) == []
 
 
+async def test_it_asks_which_folder_is_meant(asking: Asking, lotse: Made, root: Path) -> None:
+    for place in ("a", "b"):
+        (root / place / "docs").mkdir(parents=True)
+        (root / place / "docs" / f"{place}.md").write_text("# Here\n")
+    async with working(await lotse(root)):
+        run_id = (await asking.run("What is in `docs`?"))["id"]
+        waiting = await asking.when(run_id, lambda run: run["state"] == "waiting_input")
+        assert waiting["question"]["choices"] == {"1": "a/docs", "2": "b/docs"}
+        await asking.alex.create_message(waiting["thread_id"], "2")
+        run = await asking.ended(run_id)
+    assert run["state"] == "completed"
+    assert steps(run)[0]["detail"]["folder"] == "b/docs"
+
+
+async def test_it_shows_what_it_does(asking: Asking, lotse: Made, root: Path) -> None:
+    for number in range(30):
+        (root / "code" / f"{number}.py").write_text("x = 1\n" * number)
+    async with working(await lotse(root, simulate=True)):
+        run = await asking.ended((await asking.run("What is in this folder?"))["id"])
+    assert run["model"] == "folder-reader (simulated tokens and cost)"
+    assert run["headline"] == run["summary"]
+    assert {item["status"] for item in run["plan"]["items"].values()} == {"done"}
+    assert [unit["state"] for unit in run["subagents"].values()] == ["terminal", "terminal"]
+    assert run["jobs"]["todos"]["headline"] == "1 TODO"
+    assert run["metrics"]["cost"]["is_estimate"] is True
+    assert "tool" not in run
+    assert run["text"]["content"] == (await asking.said(run))[0]
+
+
 async def test_an_error_of_its_own_ends_the_run_and_not_the_agent(
     asking: Asking, lotse: Made, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,15 +143,14 @@ async def test_an_error_of_its_own_ends_the_run_and_not_the_agent(
             again = await asking.ended((await asking.run("Once more"))["id"])
     assert (run["state"], run["state_reason"]) == ("failed", "runtime_error")
     assert run["summary"] == "Lotse ran into an error of its own (ZeroDivisionError)."
-    assert steps(run)[-1]["status"] == "failed"
-    assert steps(run)[-1]["detail"] == {"error": "ZeroDivisionError"}
+    (failed,) = (step for step in steps(run) if step["name"] == "find_largest")
+    assert (failed["status"], failed["detail"]) == ("failed", {"error": "ZeroDivisionError"})
     assert again["state"] == "completed"
 
 
 async def test_a_cancelled_run_is_ended_in_the_middle_of_a_phase(
-    asking: Asking, lotse: Made, root: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    asking: Asking, lotse: Made, root: Path, gate: Gate
 ) -> None:
-    monkeypatch.setattr(agent_module, "LOOK_EVERY", 0.01)
     async with working(await lotse(root)):
         run_id = (await asking.run("Please"))["id"]
         await asyncio.to_thread(gate.reached.wait, 30)
@@ -148,17 +175,15 @@ async def test_an_agent_that_leaves_ends_its_run(asking: Asking, lotse: Made, ro
 async def test_a_run_that_ended_without_the_agent_is_left_alone(
     asking: Asking, lotse: Made, root: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_module, "LOOK_EVERY", 0.01)
     tokens: list[str] = []
     finish = Rest.finish_run
-    claim = Rest.claim_invocations
+    start = Rest.start_run
 
-    async def claimed(self: Rest, claim_id: str, *, limit: int = 1) -> Any:
-        got = await claim(self, claim_id, limit=limit)
-        tokens.extend(item["token"] for item in got["items"])
-        return got
+    async def started(self: Rest, run_id: str, invocation: str, request: Any = None) -> Any:
+        tokens.append(invocation)
+        return await start(self, run_id, invocation, request)
 
-    monkeypatch.setattr(Rest, "claim_invocations", claimed)
+    monkeypatch.setattr(Rest, "start_run", started)
     async with working(await lotse(root)), Rest(asking.live.url, asking.live.tokens["lotse"]) as twin:
         run_id = (await asking.run("Please"))["id"]
         await asyncio.to_thread(gate.reached.wait, 30)
@@ -208,8 +233,8 @@ async def test_it_goes_on_when_the_server_comes_back(database_dsn: str, tmp_path
     data = tmp_path / "data"
     with live_server(database_dsn, data) as live:
         port, token = live.port, live.tokens["lotse"]
-        rest = Rest(live.url, token, patience=30)
-        serving = asyncio.create_task(Lotse(rest, root, poll=0.01).serve())
+        lotse = Lotse(live.url, token, root, pace=QUICK, patience=30)
+        serving = asyncio.create_task(lotse.serve())
         async with Rest(live.url, live.tokens["alex"]) as alex:
             run_id = (await Asking(live, alex).run("Please"))["id"]
         await asyncio.to_thread(gate.reached.wait, 30)
@@ -218,8 +243,7 @@ async def test_it_goes_on_when_the_server_comes_back(database_dsn: str, tmp_path
         async with Rest(live.url, live.tokens["alex"]) as alex:
             run = await Asking(live, alex).ended(run_id)
             again = await Asking(live, alex).ended((await Asking(live, alex).run("Once more"))["id"])
-        serving.cancel()
-        await asyncio.wait({serving})
-    await rest.close()
+        lotse.leave()
+        await asyncio.wait_for(serving, 30)
     assert (run["state"], run["step_count"]) == ("completed", len(PHASES))
     assert again["state"] == "completed"
