@@ -13,7 +13,7 @@ KILLS ?= 500
 HISTORIES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak serve generate lint format types imports bench clean
+.PHONY: help demo test soak serve pictures generate lint format types imports bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -24,12 +24,15 @@ demo: $(VENV)/.runtime ## start a server with a real agent and watch one run fro
 serve: $(VENV)/.runtime ## start the server on its own embedded database
 	@$(BIN)/livebox serve $(SERVE_ARGS)
 
-test: $(VENV)/.dev ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
+test: $(VENV)/.dev node_modules/axe-core ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev ## kill the server under load KILLS times, and play HISTORIES random histories against the model of runs
 	$(BIN)/python -m pytest tests/faults/test_kill_under_load.py tests/runs/test_machine.py -rP --timeout=0 \
 		--kills $(KILLS) --histories $(HISTORIES) $(PYTEST_ARGS)
+
+pictures: $(VENV)/.dev ## take the pictures of the page in docs/images from a running demo (needs Chromium)
+	$(BIN)/python -m tests.browser.screenshots
 
 generate: $(VENV)/.dev ## make generated/ and the reference pages from the contract and the key declarations
 	$(BIN)/python -m livebox.codegen
@@ -52,7 +55,7 @@ bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp into docs/perfor
 	$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 clean: ## remove what was built and measured here; data folders stay
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache
+	rm -rf $(VENV) node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache
 	rm -f .coverage .coverage.* coverage.xml
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -68,6 +71,11 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what Livebox needs to run ..."
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
+
+# What looks at the page for its tests, which are skipped without it: no npm is no error.
+node_modules/axe-core: package.json
+	@if command -v npm >/dev/null; then npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent || true; fi
+	@mkdir -p $@ && touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what Livebox needs to be built and tested ..."

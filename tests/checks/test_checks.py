@@ -133,6 +133,8 @@ def test_what_must_not_be_committed_is_found(make: Make, path: str, text: str, w
 
 def test_a_binary_file_is_found(make: Make, tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "docs/images").mkdir(parents=True)
+    (tmp_path / "docs/images/page.png").write_bytes(b"\xff\xfe\x00")
     assert list(committed.problems(Tree(tmp_path))) == ["picture:1: a binary file"]
 
 
