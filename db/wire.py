@@ -17,26 +17,36 @@ __all__ = ["Wire"]
 _ENDED: Final = select.POLLERR | select.POLLHUP
 
 
-class Wire(aiopg.Connection):  # type: ignore[misc]  # it has no types
+class Wire(aiopg.Connection):
     """A connection whose statements end when the session does, on every event loop. ``await Wire(dsn)`` opens it."""
 
     def __init__(self, dsn: str) -> None:
         # No timeout of aiopg's: one timer of ours costs a tenth of its wait_for around every statement.
-        super().__init__(dsn, None, enable_hstore=False, enable_uuid=False)
+        none: Any = None
+        super().__init__(dsn, none, enable_hstore=False, enable_uuid=False)
 
     @staticmethod
     def _ready(weak_self: Any) -> None:
         """Called by the loop, and before each wait: reads what is there."""
-        aiopg.Connection._ready(weak_self)
         wire = weak_self()
-        while wire is not None and wire._waits() and wire._ended():
-            aiopg.Connection._ready(weak_self)
+        if wire is not None:
+            wire._read(weak_self)
+            while wire._waits() and wire._ended():
+                wire._read(weak_self)
+
+    def _read(self, weak_self: Any) -> None:
+        descriptor = self._fileno
+        aiopg.Connection._ready(weak_self)
+        if descriptor is not None and self._fileno is None:  # it was closed: libuv aborts if it is to watch it
+            self._loop.remove_writer(descriptor)
 
     def _waits(self) -> bool:
         """Could more be read, by a statement that waits for it or to find out that an idle session is over?"""
-        return not self._conn.closed and self._fileno is not None and (self._waiter is None or not self._waiter.done())
+        return not self._conn.closed and (self._waiter is None or not self._waiter.done())
 
     def _ended(self) -> bool:
+        if self._fileno is None:
+            return False
         poll = select.poll()
         poll.register(self._fileno, 0)
         return any(events & _ENDED for _, events in poll.poll(0))
