@@ -48,6 +48,7 @@ PATIENCE: Final = 10.0
 _SECONDS_PER_OPERATION: Final = 0.5  # what each further operation adds to the time its batch may take
 _CONTENTION_TRIES: Final = 3
 _PAUSE: Final = 0.02  # seconds by which each further loss of the session delays the next try
+_LAST_PAUSE: Final = 1.0
 _FRESH: Final = 1.0  # seconds for which a commit proves that the lane works
 _AWAY: Final = "the database cannot be reached"
 _COLUMNS: Final = "log_seq, code, body, version, resource_kind, resource_id, cursor::text, effects::text"
@@ -104,6 +105,7 @@ class Lane:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._committed = -math.inf
+        self._hopeless = False
         self._probe: asyncio.Task[Answer] | None = None
         self._prefix = uuid.uuid4().hex[:20]
         self._count = 0
@@ -143,7 +145,8 @@ class Lane:
     async def check(self) -> None:
         """Returns when the lane commits what it is given; raises like ``submit``, or waits as long as that would.
 
-        What it committed just now proves it; otherwise an operation that changes nothing does, one for all who ask.
+        What it committed just now proves it while its session is there; otherwise an operation that changes nothing
+        does, one for all who ask.
         """
         if self._task is None or self._stopping:
             raise DatabaseUnavailable("the write lane is not running")
@@ -231,7 +234,7 @@ class Lane:
                 rows = await self._settle(name, deadline)
                 if rows:
                     return rows
-                await _again(error, losses, deadline)
+                await self._lost(error, losses, deadline)
                 losses += 1
             except psycopg2.Error as error:
                 tries += 1
@@ -257,13 +260,25 @@ class Lane:
                     await self._connection.bury(backend, deadline)
                 return await self._connection.fetch(_SETTLE, (name,))
             except ConnectionLost as error:
-                await _again(error, losses, deadline)
+                await self._lost(error, losses, deadline)
                 losses += 1
             except (psycopg2.Error, StatementTimeout) as error:
                 raise DatabaseUnavailable("what became of a batch cannot be read") from error
 
+    async def _lost(self, error: ConnectionLost, losses: int, deadline: float) -> None:
+        """Returns when a session lost so many times before is to be tried again: at once at first, and never too late.
+
+        While no session is known to last one try must do: nobody waits long for what nobody expects.
+        """
+        pause = min(losses * _PAUSE, _LAST_PAUSE)
+        if self._hopeless or asyncio.get_running_loop().time() + pause > deadline:
+            self._hopeless = True
+            raise DatabaseUnavailable("no session lasts long enough") from error
+        if losses:
+            await asyncio.sleep(pause)
+
     def _answer(self, batch: list[Operation], rows: list[Any], waits: list[float]) -> None:
-        self._committed = asyncio.get_running_loop().time()
+        self._committed, self._hopeless = asyncio.get_running_loop().time(), False
         effects: list[dict[str, Any]] = []
         for operation, row in zip(batch, rows, strict=True):
             answer = read_answer(row[1:])
@@ -279,15 +294,6 @@ class Lane:
         """A batch id of this lane: unique, and rising so that the index of the records grows at one end."""
         self._count += 1
         return f"{self._prefix}{self._count:012x}"
-
-
-async def _again(error: ConnectionLost, losses: int, deadline: float) -> None:
-    """Returns when a session lost so many times before is to be tried again: at once at first, and never too late."""
-    pause = min(losses * _PAUSE, 1.0)
-    if asyncio.get_running_loop().time() + pause > deadline:
-        raise DatabaseUnavailable("no session lasts long enough") from error
-    if losses:
-        await asyncio.sleep(pause)
 
 
 def _tell(hook: Callable[..., None] | None, *values: object) -> None:
