@@ -15,6 +15,7 @@ import aiopg
 __all__ = ["Wire"]
 
 _ENDED: Final = select.POLLERR | select.POLLHUP
+_READS_MAX: Final = 100_000  # far more than what a session can have left; the loop is never held for ever
 
 
 class Wire(aiopg.Connection):
@@ -31,8 +32,10 @@ class Wire(aiopg.Connection):
         wire = weak_self()
         if wire is not None:
             wire._read(weak_self)
-            while wire._waits() and wire._ended():
+            reads = 1
+            while reads < _READS_MAX and wire._waits() and wire._ended():
                 wire._read(weak_self)
+                reads += 1
 
     def _read(self, weak_self: Any) -> None:
         descriptor = self._fileno
