@@ -144,7 +144,7 @@ class _Crowd:
             now = time.perf_counter()
             self.deliveries += 1
             version = _version(data, start)
-            if version > self.base:
+            if 0 < self.base < version:
                 self.latencies.append(now - self.sent[version - self.base - 1])
 
 

@@ -52,6 +52,11 @@ SELECT ('00000000-0004-7000-8000-' || n)::uuid, ('00000000-0001-7000-8000-' || n
        ('00000000-0005-7000-8000-' || n)::uuid, clock.at, clock.at, %(claim)s
   FROM generate_series(%(first)s, %(last)s) AS n, (SELECT livebox.clock() AS at) AS clock;
 """
+_START: Final = """
+SELECT count(*) FILTER (WHERE p.code = 'ok')
+  FROM generate_series(%(first)s, %(last)s) AS n,
+       LATERAL livebox.perform('start_run', %(who)s, replace(%(args)s, 'NNN', n::text)::jsonb) AS p
+"""
 _TABLES: Final = "livebox.threads, livebox.messages, livebox.runs, livebox.events, livebox.lane_batches"
 
 
@@ -98,11 +103,15 @@ class Stage:
     def running(self, count: int) -> int:
         """Make so many runs that their agent has started; the n of the first."""
         first = self.queued(count)
-        for n in range(first, first + count):
-            values = {"who": json.dumps({"principal": self.id(AGENT)}), "args": json.dumps(start_args(n))}
-            ((code,),) = self.run("SELECT code FROM livebox.perform('start_run', %(who)s, %(args)s)", values)
-            if code != "ok":
-                raise RuntimeError(f"a run was not started: {code}")
+        values = {
+            "who": json.dumps({"principal": self.id(AGENT)}),
+            "args": json.dumps(start_args("NNN")),
+            "first": first,
+            "last": first + count - 1,
+        }
+        ((started,),) = self.run(_START, values)
+        if started != count:
+            raise RuntimeError(f"{started} of {count} runs were started")
         return first
 
     def settle(self) -> None:
