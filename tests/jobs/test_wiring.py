@@ -22,6 +22,7 @@ def test_what_was_heard_is_written_when_the_server_stops(database_dsn: str, tmp_
         run__holder_grace=86400,
         run__stall_after=86400,
         run__stale_after=86400,
+        run__interrupt_grace=86400,
         service__gap=4 * SLOW,
         jobs__reap_interval=SLOW,
     ) as live:
