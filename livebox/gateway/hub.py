@@ -85,6 +85,8 @@ class Hub:
         self._feed = feed
         self._rights = rights
         self._authenticator = authenticator
+        self.now = authenticator.now
+        """Seconds of the epoch by the clock of the database."""
         self._attempts = attempts
         self._telemetry = plant.telemetry
         self._gathering = Gathering(settings.number("gateway.coalesce_interval"))
@@ -277,7 +279,7 @@ class Hub:
 
     def valid(self, session: Session) -> bool:
         """May it still do anything? If not it is ended now."""
-        if session.expires_at != inf and session.expires_at <= self._authenticator.now():
+        if session.expires_at != inf and session.expires_at <= self.now():
             self.refuse(session, EXPIRED)
         elif not self._rights.active(session.principal_id):
             self.refuse(session, INVALID)
@@ -311,7 +313,7 @@ class Hub:
     async def recheck(self) -> None:
         """End the sessions whose tokens expired or were revoked, or whose principal was disabled."""
         sessions = [session for session in self.sessions if session.ready]
-        now = self._authenticator.now()
+        now = self.now()
         for session in sessions:
             if session.expires_at <= now:
                 self.refuse(session, EXPIRED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -42,6 +43,7 @@ class Item(msgspec.Struct):
     """What is to be known of an event that is passed on as it is."""
 
     seq: int
+    at: datetime
 
 
 class Tail:
@@ -104,6 +106,8 @@ class Tail:
                 session.send_event(event.seq, frame)
         for listener in self.listeners:
             listener(event)
+        written = msgspec.json.decode(event.body, type=Item).at.timestamp()
+        self._hub.plant.telemetry.event_lag(self._hub.now() - written)
 
     async def _gap(self, seq: int) -> None:
         for who in await self._rights.reload(seq):
