@@ -60,14 +60,15 @@ class Lotse(Adapter):
             patience=patience,
             timeout=timeout,
         )
-        self._root = root
+        self.root = root
+        self.url = url
         self._pause = pause
         self._bounds = bounds or Bounds()
         self._simulate = simulate
 
     async def work(self, run: RunHandle) -> str:
         """Read the folder that the message names, and report."""
-        reading = Reading(run, self._root, self._bounds, pause=self._pause, simulate=self._simulate)
+        reading = Reading(run, self.root, self._bounds, pause=self._pause, simulate=self._simulate)
         return await reading.report()
 
 
@@ -82,8 +83,11 @@ async def run(lotse: Lotse, *, until_eof: bool) -> int:
 
     if until_eof:
         loop.add_reader(sys.stdin, heard)
+    serving = asyncio.create_task(lotse.serve(signals=True))
+    await asyncio.sleep(0)  # from here on it hears signals
+    _log.info("reading below %s, for %s", lotse.root, lotse.url)
     try:
-        await lotse.serve(signals=True)
+        await serving
     except (Problem, GatewayRefused) as refused:
         _log.error("the server does not take this token: %s", refused)
         return 1
@@ -115,7 +119,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _serve(options: argparse.Namespace, token: str) -> int:
     lotse = Lotse(options.url, token, options.root, pause=options.pace, simulate=options.simulate)
-    _log.info("reading below %s, for %s", options.root, options.url)
     return await run(lotse, until_eof=options.until_eof)
 
 
