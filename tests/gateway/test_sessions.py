@@ -152,7 +152,7 @@ async def test_pages_from_here_and_from_where_is_allowed_may_connect(live: Live,
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example.com", "null", "", "http://localhost:1", "https://app.example.com.evil"]
+    "origin", ["https://evil.example.com", "null", "", "http://localhost:1", "https://app.example.com:8443"]
 )
 async def test_pages_from_elsewhere_are_told_so(live: Live, origin: str) -> None:
     async with raw(live, Origin=origin) as connection:
