@@ -5,10 +5,10 @@ import pytest
 pytest_plugins = [
     "tests.fixtures.database",
     "tests.fixtures.operations",
+    "tests.fixtures.world",
     "tests.fixtures.server",
     "tests.fixtures.stage",
     "tests.fixtures.serving",
-    "tests.fixtures.world",
 ]
 
 
