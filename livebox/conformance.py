@@ -27,7 +27,7 @@ from generated.validators import checker
 from livebox import json_text, responses
 from livebox.service import openapi_document
 
-_FITTING_MAX: Final = 100_000
+FITTING_MAX: Final = 100_000
 """Values that are known again, of 16 bytes each."""
 
 
@@ -63,41 +63,48 @@ class _Response:
         self.data = seen.body
 
 
-class _Validators(DialectSchemaValidatorsFactory):
-    """Those of openapi-core, which here know a value again that fits a named schema: lists show the same items often.
+def knowing(plain: type[Validator]) -> type[Validator]:
+    """A validator class that knows a value again that fits a named schema: lists show the same items often.
 
-    Only what fits is remembered, by a digest of schema and value; the contract stays the same as long as they live.
+    Only what fits is remembered, by a digest of the schema's name and the value. It is for one document, whose schemas
+    stay as they are.
     """
+    fitting: set[bytes] = set()
+    follow = plain.VALIDATORS["$ref"]
+
+    def ref(validator: Any, name: str, value: Any, schema: Any) -> Iterator[Any]:
+        if not isinstance(value, dict):
+            yield from follow(validator, name, value, schema) or ()
+            return
+        key = hashlib.blake2b(f"{name} {json.dumps(value)}".encode(), digest_size=16).digest()
+        if key in fitting:
+            return
+        fits = True
+        for error in follow(validator, name, value, schema) or ():
+            fits = False
+            yield error
+        if fits:
+            if len(fitting) >= FITTING_MAX:
+                fitting.clear()
+            fitting.add(key)
+
+    made: type[Validator] = extend(plain, {"$ref": ref})  # type: ignore[no-untyped-call]
+    return made
+
+
+class _Validators(DialectSchemaValidatorsFactory):
+    """Those of openapi-core, which here know values again."""
 
     def __init__(self) -> None:
         plain = oas31_schema_validators_factory
         super().__init__(plain.schema_validator_cls, OAS31_BASE_DIALECT_ID, plain.format_checker)
-        self._fitting: set[bytes] = set()
         self._made: dict[type[Validator], type[Validator]] = {}
 
     def get_validator_cls(self, spec: Any, schema: Any) -> type[Validator]:
         """The class for a schema's dialect, one for each dialect."""
         plain = super().get_validator_cls(spec, schema)
         if plain not in self._made:
-            follow = plain.VALIDATORS["$ref"]
-
-            def ref(validator: Any, name: str, value: Any, of: Any) -> Iterator[Any]:
-                if not isinstance(value, dict):
-                    yield from follow(validator, name, value, of) or ()
-                    return
-                key = hashlib.blake2b(f"{name} {json.dumps(value)}".encode(), digest_size=16).digest()
-                if key in self._fitting:
-                    return
-                wrong = False
-                for error in follow(validator, name, value, of) or ():
-                    wrong = True
-                    yield error
-                if not wrong:
-                    if len(self._fitting) >= _FITTING_MAX:
-                        self._fitting.clear()
-                    self._fitting.add(key)
-
-            self._made[plain] = extend(plain, {"$ref": ref})  # type: ignore[no-untyped-call]
+            self._made[plain] = knowing(plain)
         return self._made[plain]
 
 
@@ -105,10 +112,8 @@ class Conformance:
     """Checks responses. Making one takes a third of a second, a check some milliseconds."""
 
     def __init__(self) -> None:
-        self._validators = _Validators()
         config = Config(
-            extra_media_type_deserializers={responses.PROBLEM_JSON: json.loads},
-            schema_validators_factory=self._validators,
+            extra_media_type_deserializers={responses.PROBLEM_JSON: json.loads}, schema_validators_factory=_Validators()
         )
         self._contract = OpenAPI.from_dict(json.loads(openapi_document()), config=config)
 

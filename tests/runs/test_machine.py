@@ -356,6 +356,7 @@ class Machine(RuleBasedStateMachine):
         )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 def test_any_history(server: Server, world_template: tuple[str, World], request: pytest.FixtureRequest) -> None:
     Machine.met.clear()
