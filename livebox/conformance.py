@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from jsonschema import FormatChecker
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 from openapi_core import Config, OpenAPI
@@ -93,7 +94,7 @@ def knowing(plain: type[Validator]) -> type[Validator]:
 
 
 class _Validators(DialectSchemaValidatorsFactory):
-    """Those of openapi-core, which here know values again."""
+    """Those of openapi-core, which here know values again and share their check of formats."""
 
     def __init__(self) -> None:
         plain = oas31_schema_validators_factory
@@ -106,6 +107,12 @@ class _Validators(DialectSchemaValidatorsFactory):
         if plain not in self._made:
             self._made[plain] = knowing(plain)
         return self._made[plain]
+
+    def get_format_checker(self, format_validators: Any = None, extra_format_validators: Any = None) -> FormatChecker:
+        """The one that there is where nothing is added to it: openapi-core would copy it for each value."""
+        if format_validators is None and not extra_format_validators:
+            return self.format_checker
+        return super().get_format_checker(format_validators, extra_format_validators)
 
 
 class Conformance:
