@@ -8,6 +8,7 @@ What aiopg needs to be handled for:
 - It never looks whether an idle connection still lives. A lost one shows at the next statement as ``ConnectionLost``.
 - After a connection was refused it leaves the closed descriptor with the loop. uvloop finds it again under the number
   that the next socket gets, and raises an error that says nothing of the database.
+- On uvloop it may never hear that a session ended: see ``wire.py``.
 - It watches one descriptor per connection, but libpq takes another for each further address that it tries. So each
   address of a host, and each of several hosts, is a connection of its own here.
 """
@@ -22,12 +23,12 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-import aiopg
 import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 
 from .errors import DatabaseError, DatabaseUnavailable, StatementTimeout, UnsuitableServer, lost
+from .wire import Wire
 
 OLDEST_SERVER: Final = 150000
 STATEMENT_TIMEOUT: Final = 10.0
@@ -125,9 +126,7 @@ class Connection:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _forget_closed_descriptor()
-                # No timeout of aiopg's: one timer of ours costs a tenth of its wait_for around every statement.
-                none: Any = None
-                self._connection = await aiopg.connect(dsn, timeout=none, enable_hstore=False, enable_uuid=False)
+                self._connection = await Wire(dsn)
             psycopg2.extensions.register_type(psycopg2.extensions.BYTES, self._connection.raw)
             self._cursor = await self._connection.cursor()
             await self._prepare()

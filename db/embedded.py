@@ -88,15 +88,22 @@ class Server:
             if not (self.data / "PG_VERSION").exists():
                 self._install()
             self._write_settings()
-            if self.postmaster() is None:
-                self._clear_leftovers()
-                self._control("start", "-w", "-t", str(_START_WAIT), "-l", str(self.data / "start.log"))
-            self._await_ready()
+            self._launch()
             self._make_database()
             self._write_handles({*self._handles(), processes.handle(os.getpid())})
         if self._owner is None:
             atexit.register(self._at_exit)
         self._owner = os.getpid()
+
+    def revive(self) -> None:
+        """Starts the server again if it has ended while this process uses it. Never makes a new cluster."""
+        with self._locked():
+            if self._owner != os.getpid() or self.postmaster() is not None:
+                return
+            if not (self.data / "PG_VERSION").exists():
+                raise EmbeddedError(f"{self.data} is gone")
+            self._write_settings()
+            self._launch()
 
     def stop(self) -> None:
         """Gives this process's use up; the last one stops the server (fast: sessions end, a checkpoint is written)."""
@@ -177,6 +184,13 @@ class Server:
             self._programs.give(path)
         if self.socket_folder() != self.data:
             self._programs.make_folder(self.socket_folder())
+
+    def _launch(self) -> None:
+        """Returns when a server on the data folder, started or adopted, lets us in."""
+        if self.postmaster() is None:
+            self._clear_leftovers()
+            self._control("start", "-w", "-t", str(_START_WAIT), "-l", str(self.data / "start.log"))
+        self._await_ready()
 
     def _recorded(self) -> int | None:
         """The pid in the server's pid file, whatever it is worth."""

@@ -60,6 +60,7 @@ SQLSTATES: Final[Mapping[str, str]] = {
     "LB006": "internal_error",  # scope_missing
     "LB007": "last_owner",  # last_owner
     "LB008": "internal_error",  # dm_closed
+    "LB009": "internal_error",  # dm_members
     "LB100": "internal_error",  # run_not_new
     "LB101": "invalid_state_transition",  # run_transition
     "LB102": "internal_error",  # run_version

@@ -47,6 +47,8 @@ PATIENCE: Final = 10.0
 
 _SECONDS_PER_OPERATION: Final = 0.5  # what each further operation adds to the time its batch may take
 _CONTENTION_TRIES: Final = 3
+_PAUSE: Final = 0.02  # seconds by which each further loss of the session delays the next try
+_LAST_PAUSE: Final = 1.0
 _FRESH: Final = 1.0  # seconds for which a commit proves that the lane works
 _AWAY: Final = "the database cannot be reached"
 _COLUMNS: Final = "log_seq, code, body, version, resource_kind, resource_id, cursor::text, effects::text"
@@ -103,6 +105,7 @@ class Lane:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._committed = -math.inf
+        self._hopeless = False
         self._probe: asyncio.Task[Answer] | None = None
         self._prefix = uuid.uuid4().hex[:20]
         self._count = 0
@@ -142,11 +145,13 @@ class Lane:
     async def check(self) -> None:
         """Returns when the lane commits what it is given; raises like ``submit``, or waits as long as that would.
 
-        What it committed just now proves it; otherwise an operation that changes nothing does, one for all who ask.
+        What it committed just now proves it while its session is there; otherwise an operation that changes nothing
+        does, one for all who ask.
         """
         if self._task is None or self._stopping:
             raise DatabaseUnavailable("the write lane is not running")
-        if asyncio.get_running_loop().time() - self._committed < _FRESH:
+        fresh = asyncio.get_running_loop().time() - self._committed < _FRESH
+        if fresh and not self._connection.closed:
             return
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self.submit("check_lane", SYSTEM, {}), name="db lane check")
@@ -198,10 +203,18 @@ class Lane:
             elif isinstance(error, Overloaded):
                 _fail(batch, error)
             else:
-                for operation in batch:
-                    await self._commit([operation])
+                await self._commit_each(batch)
         else:
             self._answer(batch, rows, waits)
+
+    async def _commit_each(self, batch: list[Operation]) -> None:
+        """One by one. One that is slow keeps no other from it, many do: nobody waits for the time of all of them."""
+        deadline = asyncio.get_running_loop().time() + self._statement_timeout + self._patience
+        for operation in batch:
+            if asyncio.get_running_loop().time() > deadline:
+                _fail([operation], Overloaded("waited too long for others of its batch"))
+            else:
+                await self._commit([operation])
 
     async def _attempt(self, batch: list[Operation]) -> list[Any]:
         """Runs the batch until it is known to be committed and gives its rows, or raises; then it is not committed.
@@ -209,7 +222,7 @@ class Lane:
         Only ``DatabaseUnavailable`` leaves open whether it is.
         """
         deadline = asyncio.get_running_loop().time() + self._patience
-        name, tries = self._next_name(), 0
+        name, tries, losses = self._next_name(), 0, 0
         allowed = self._statement_timeout + _SECONDS_PER_OPERATION * (len(batch) - 1)
         statement = _EXECUTE if len(batch) == 1 else f"SET LOCAL statement_timeout = {allowed * 1000:.0f}; {_EXECUTE}"
         text = f"[{b','.join(operation.text for operation in batch).decode()}]"
@@ -217,10 +230,12 @@ class Lane:
             await self._connection.reopen(deadline)
             try:
                 return await self._connection.fetch(statement, (name, text), allowed=allowed)
-            except ConnectionLost:
+            except ConnectionLost as error:
                 rows = await self._settle(name, deadline)
                 if rows:
                     return rows
+                await self._lost(error, losses, deadline)
+                losses += 1
             except psycopg2.Error as error:
                 tries += 1
                 if not self._may_try_again(error, tries, deadline):
@@ -237,20 +252,33 @@ class Lane:
 
     async def _settle(self, name: str, deadline: float) -> list[Any]:
         """The answers of a batch whose commit was not heard; none when it did not commit and never will."""
-        backend = self._connection.backend
+        backend, losses = self._connection.backend, 0
         while True:
             await self._connection.reopen(deadline)
             try:
                 if backend is not None:
                     await self._connection.bury(backend, deadline)
                 return await self._connection.fetch(_SETTLE, (name,))
-            except ConnectionLost:
-                continue
+            except ConnectionLost as error:
+                await self._lost(error, losses, deadline)
+                losses += 1
             except (psycopg2.Error, StatementTimeout) as error:
                 raise DatabaseUnavailable("what became of a batch cannot be read") from error
 
+    async def _lost(self, error: ConnectionLost, losses: int, deadline: float) -> None:
+        """Returns when a session lost so many times before is to be tried again: at once at first, and never too late.
+
+        While no session is known to last one try must do: nobody waits long for what nobody expects.
+        """
+        pause = min(losses * _PAUSE, _LAST_PAUSE)
+        if self._hopeless or asyncio.get_running_loop().time() + pause > deadline:
+            self._hopeless = True
+            raise DatabaseUnavailable("no session lasts long enough") from error
+        if losses:
+            await asyncio.sleep(pause)
+
     def _answer(self, batch: list[Operation], rows: list[Any], waits: list[float]) -> None:
-        self._committed = asyncio.get_running_loop().time()
+        self._committed, self._hopeless = asyncio.get_running_loop().time(), False
         effects: list[dict[str, Any]] = []
         for operation, row in zip(batch, rows, strict=True):
             answer = read_answer(row[1:])

@@ -254,8 +254,10 @@ Choices: TypeAlias = dict[str, Title]
 
 class ResumeRunRequest(TypedDict):
     """
-    Empty; the body may also be left out.
+    May be empty; the body may also be left out.
     """
+
+    question_id: NotRequired[Uuid]
 
 
 class AckFollowupRequest(TypedDict):
@@ -657,12 +659,14 @@ LiveRefs: TypeAlias = dict[str, Reference]
 class Question(TypedDict):
     prompt: Prompt
     choices: NotRequired[Choices]
+    question_id: NotRequired[Uuid]
     asked_at: Time
 
 
 class AwaitRunInputRequest(TypedDict):
     prompt: Prompt
     choices: NotRequired[Choices]
+    question_id: NotRequired[Uuid]
 
 
 class RunFollowupMessage(TypedDict):

@@ -25,6 +25,7 @@ from livebox.invocations import Invocations
 from livebox.jobs.availability import Availability
 from livebox.jobs.consequences import Consequences
 from livebox.jobs.life import Life
+from livebox.jobs.outage import Outage
 from livebox.jobs.reaper import Reaper
 from livebox.jobs.retention import Retention
 from livebox.keyring import Keyring
@@ -67,12 +68,12 @@ class App:
         )
         self.invocations = Invocations(keyring.invocation_keys())
         self.service = Service(self.database, self.telemetry, self.invocations)
-        turn = self.telemetry.turn
-        self.life = Life(self.database, settings, on_turn=turn)
-        self._availability = Availability(self.database, settings, on_turn=turn)
-        self._reaper = Reaper(self.database, settings, self.life, on_turn=turn)
-        self._consequences = Consequences(self.database, settings, on_turn=turn)
-        self._retention = Retention(self.database, settings, on_turn=turn)
+        turn, outage = self.telemetry.turn, Outage()
+        self.life = Life(self.database, settings, on_turn=turn, outage=outage)
+        self._availability = Availability(self.database, settings, on_turn=turn, outage=outage)
+        self._reaper = Reaper(self.database, settings, self.life, on_turn=turn, outage=outage)
+        self._consequences = Consequences(self.database, settings, on_turn=turn, outage=outage)
+        self._retention = Retention(self.database, settings, on_turn=turn, outage=outage)
         self.edge = Edge(
             Plant(
                 settings,

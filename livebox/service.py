@@ -37,13 +37,12 @@ class Service:
         self._documents = {name: _document((_FOLDER / file).read_bytes()) for name, file in _FILES.items()}
 
     async def readiness(self) -> Answer:
-        """Body `Readiness`; code ok, or NOT_READY while the database does not answer, or nothing is committed."""
+        """Body `Readiness`; code ok, or NOT_READY: the database does not answer, nothing is committed, or it stops."""
         database, lane = await asyncio.gather(_within(self._database.ping()), _within(self._database.lane.check()))
-        lane = lane and not self.stopping
-        ready = database and lane
+        status = "stopping" if self.stopping else "ready" if database and lane else NOT_READY
         checks = {"database": "ok" if database else "failed", "lane": "ok" if lane else "failed"}
-        body = msgspec.json.encode({"status": "ready" if ready else NOT_READY, "checks": checks})
-        return Answer("ok" if ready else NOT_READY, body)
+        body = msgspec.json.encode({"status": status, "checks": checks})
+        return Answer("ok" if status == "ready" else NOT_READY, body)
 
     async def metrics(self) -> Answer:
         """Everything measured, as Prometheus text."""

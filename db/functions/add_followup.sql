@@ -3,8 +3,9 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_run livebox.runs;
 BEGIN
-    INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers)
-    SELECT p_run.id, p_message, coalesce(max(f.position), 0) + 1, 'pending', p_at, p_run.state = 'waiting_input'
+    INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers_since)
+    SELECT p_run.id, p_message, coalesce(max(f.position), 0) + 1, 'pending', p_at,
+           CASE WHEN p_run.state = 'waiting_input' THEN p_at END
       FROM livebox.run_followups f
      WHERE f.run_id = p_run.id;
     UPDATE livebox.runs r

@@ -35,7 +35,7 @@ BEGIN
             v_effects := v_effects || livebox.end_denied(v_run, v_denial, v_limits);
             CONTINUE;
         END IF;
-        IF v_denial IS NULL AND v_run.state = 'waiting_input' THEN
+        IF v_denial IS NULL AND livebox.invocation_resumes(v_run) THEN
             v_run := livebox.return_denied_followups(v_run, v_limits);
         END IF;
         v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);
@@ -58,7 +58,7 @@ BEGIN
             IF v_run.state = 'waiting_input' THEN
                 v_run := livebox.return_denied_followups(v_run, v_limits);
                 CONTINUE WHEN NOT EXISTS (
-                    SELECT FROM livebox.run_followups f WHERE f.run_id = v_id AND f.state = 'pending');
+                    SELECT FROM livebox.run_followups f WHERE f.run_id = v_id AND f.answers_since IS NOT NULL);
             END IF;
             v_run := livebox.claim_run(v_run, v_claim, v_limits);
             v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);

@@ -1,5 +1,5 @@
 -- A waiting run is handed to another holder only when somebody answered and the one that asked is gone: neither heard of
--- nor, since the service answers again, able to be heard.
+-- nor, since the service answers again, able to be heard. An answer that it took before it went counts all the same.
 CREATE OR REPLACE FUNCTION livebox.claimable_runs(p_agent uuid, p_most bigint, p_limits jsonb)
 RETURNS TABLE (run_id uuid) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
      WHERE r.agent_id = p_agent AND r.state = 'waiting_input'
        AND r.claimed_at + v_lease <= v_now
        AND greatest(r.holder_seen_at, v_since) + v_grace <= v_now
-       AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id AND f.state = 'pending')
+       AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id AND f.answers_since IS NOT NULL)
      ORDER BY r.queued_at, r.id
      LIMIT p_most;
     RETURN QUERY

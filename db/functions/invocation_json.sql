@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION livebox.invocation_json(p_run livebox.runs, p_limits jsonb) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     WITH invocation AS (
-        SELECT p_run.state = 'waiting_input' OR coalesce(p_run.started_claim_id <> p_run.claim_id, false) AS resumes
+        SELECT livebox.invocation_resumes(p_run) AS resumes
     ), told AS (
         SELECT p_run.triggering_message_id AS message_id
         UNION

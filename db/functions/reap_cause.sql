@@ -11,7 +11,8 @@ BEGIN
     IF p_run.finished_at IS NOT NULL OR p_run.trigger_kind = 'registration' THEN
         RETURN NULL;
     ELSIF p_run.state = 'waiting_input' THEN
-        v_answered := (SELECT min(f.at) FROM livebox.run_followups f WHERE f.run_id = p_run.id AND f.state = 'pending');
+        v_answered := (SELECT min(f.answers_since) FROM livebox.run_followups f
+                        WHERE f.run_id = p_run.id AND f.answers_since IS NOT NULL);
     END IF;
     RETURN CASE
         WHEN p_run.state = 'queued'

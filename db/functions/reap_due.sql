@@ -22,10 +22,9 @@ BEGIN
            AND r.queued_at <= v_last AND (r.queued_at, r.id) > (p_after_at, p_after_id)
          ORDER BY r.queued_at, r.id LIMIT p_chunk;
     WHEN 'unanswered' THEN
-        RETURN QUERY SELECT f.at, f.run_id FROM livebox.run_followups f
-         WHERE f.state = 'pending' AND f.answers
-           AND f.at <= v_last AND (f.at, f.run_id) > (p_after_at, p_after_id)
-         ORDER BY f.at, f.run_id LIMIT p_chunk;
+        RETURN QUERY SELECT f.answers_since, f.run_id FROM livebox.run_followups f
+         WHERE f.answers_since <= v_last AND (f.answers_since, f.run_id) > (p_after_at, p_after_id)
+         ORDER BY f.answers_since, f.run_id LIMIT p_chunk;
     WHEN 'uncancelled' THEN
         RETURN QUERY SELECT r.cancel_deadline, r.id FROM livebox.runs r
          WHERE r.state = 'running' AND r.cancel_deadline IS NOT NULL

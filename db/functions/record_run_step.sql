@@ -29,6 +29,9 @@ BEGIN
          WHERE s.run_id = v_run.id AND s.id = v_parent AND s.recorded_by IS NOT NULL) THEN
         RETURN livebox.invalid_member('unknown_reference', '/parent_step_id', 'No such step in this run.');
     END IF;
+    IF v_body->>'name' IN ('earlier_steps', 'adapter_reason') THEN
+        RETURN livebox.invalid_member('not_allowed_value', '/name', 'Only the server names a step like this.');
+    END IF;
     IF octet_length((v_body->'detail')::text) > (p_args->'limits'->>'run.step_detail_max_bytes')::bigint THEN
         RETURN livebox.invalid_member('too_long', '/detail', 'Larger than run.step_detail_max_bytes.');
     END IF;

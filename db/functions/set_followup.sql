@@ -4,7 +4,8 @@ DECLARE
     v_run livebox.runs;
 BEGIN
     UPDATE livebox.run_followups f
-       SET state = p_state, at = greatest(livebox.run_now(p_run), f.at)
+       SET state = p_state, at = greatest(livebox.run_now(p_run), f.at),
+           answers_since = CASE WHEN p_state = 'delivered' THEN f.answers_since END
      WHERE f.run_id = p_run.id AND f.message_id = p_message;
     UPDATE livebox.runs r
        SET version = p_run.version_reserved + 1,

@@ -22,6 +22,10 @@ BEGIN
            SET status = p_state, finished_at = greatest(v_now, s.started_at)
          WHERE s.run_id = p_run.id AND s.status = 'running';
     END IF;
+    IF p_run.state = 'waiting_input' THEN
+        UPDATE livebox.run_followups f SET answers_since = NULL
+         WHERE f.run_id = p_run.id AND f.answers_since IS NOT NULL;
+    END IF;
     UPDATE livebox.runs r
        SET state = p_state,
            state_reason = p_reason,

@@ -155,15 +155,29 @@ class Rest(Connection):
         return cast(InvocationToken, await self._controlled("renewInvocationToken", run_id, invocation, {}))
 
     async def await_run_input(
-        self, run_id: str, invocation: str, prompt: str, choices: Mapping[str, str] | None = None
+        self,
+        run_id: str,
+        invocation: str,
+        prompt: str,
+        choices: Mapping[str, str] | None = None,
+        *,
+        question_id: str | None = None,
     ) -> Run:
-        """Ask the people of the thread, and wait for their answer."""
-        body = {"prompt": prompt, **({"choices": dict(choices)} if choices else {})}
+        """Ask the people of the thread, and wait for their answer.
+
+        `question_id` names the question, so that a late repeat asks nothing new; one is chosen when none is given.
+        """
+        body = {
+            "prompt": prompt,
+            **({"choices": dict(choices)} if choices else {}),
+            "question_id": question_id or str(uuid.uuid4()),
+        }
         return cast(Run, await self._controlled("awaitRunInput", run_id, invocation, body))
 
-    async def resume_run(self, run_id: str, invocation: str) -> Run:
-        """Go on after an answer."""
-        return cast(Run, await self._controlled("resumeRun", run_id, invocation, {}))
+    async def resume_run(self, run_id: str, invocation: str, *, question_id: str | None = None) -> Run:
+        """Go on after an answer. `question_id` is that of the question: a late repeat then goes on from no other."""
+        body = {"question_id": question_id} if question_id else {}
+        return cast(Run, await self._controlled("resumeRun", run_id, invocation, body))
 
     async def ack_followup(self, run_id: str, message_id: str, invocation: str) -> RunFollowupMessage:
         """Take a follow-up into the work."""

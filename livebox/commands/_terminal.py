@@ -51,13 +51,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 @contextmanager
-def database(settings: Settings) -> Iterator[str]:
+def database(settings: Settings, *, keep: bool = False) -> Iterator[str]:
     """The connection string of a database with the present schema, while the block runs.
 
-    What can go wrong with it is told in one line instead of a traceback.
+    With `keep` an embedded one that ends meanwhile is started again. What can go wrong with it is told in one line
+    instead of a traceback.
     """
     try:
-        with postgres(settings) as dsn:
+        with postgres(settings, keep=keep) as dsn:
             migrate(dsn)
             yield dsn
     except (DatabaseError, EmbeddedError) as error:

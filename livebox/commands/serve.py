@@ -27,7 +27,7 @@ def command(host: str | None, port: int | None) -> None:
     settings = configuration(http__host=host, http__port=port)
     log.configure(settings.text("log.level"), settings.text("log.format"))
     asked = _wait_with_signals()
-    with database(settings) as dsn:
+    with database(settings, keep=True) as dsn:
         if asked:
             return
         for number in (signal.SIGTERM, signal.SIGINT):

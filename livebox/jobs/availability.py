@@ -12,6 +12,7 @@ from typing import Final
 
 from db import Database
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.log import logger
 from livebox.settings import Settings
 
@@ -24,9 +25,16 @@ class Availability(Loop):
     """Touches the row every `run.life_flush_interval`."""
 
     def __init__(
-        self, database: Database, settings: Settings, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
-        super().__init__("availability", settings.number("run.life_flush_interval"), self.touch, on_turn=on_turn)
+        super().__init__(
+            "availability", settings.number("run.life_flush_interval"), self.touch, on_turn=on_turn, outage=outage
+        )
         self._database = database
         self._gap = float(settings.number("service.gap"))
         self._ahead: float | None = None

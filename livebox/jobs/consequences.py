@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from db import Caller, Database, InternalError, StatementTimeout
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.log import logger
 from livebox.settings import Settings
 
@@ -32,9 +33,16 @@ class Consequences(Loop):
     """Begins at once, then looks every `jobs.reap_interval`; an operation looks at up to `jobs.chunk` active runs."""
 
     def __init__(
-        self, database: Database, settings: Settings, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
-        super().__init__("consequences", settings.number("jobs.reap_interval"), self.sweep, on_turn=on_turn)
+        super().__init__(
+            "consequences", settings.number("jobs.reap_interval"), self.sweep, on_turn=on_turn, outage=outage
+        )
         self._database = database
         self._rows = settings.integer("jobs.chunk")
         self._args = {

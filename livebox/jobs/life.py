@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from db import SYSTEM, Database, DatabaseError
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.log import logger
 from livebox.settings import Settings
 
@@ -45,9 +46,14 @@ class Life(Loop):
     """
 
     def __init__(
-        self, database: Database, settings: Settings, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
-        super().__init__("life", settings.number("run.life_flush_interval"), self.flush, on_turn=on_turn)
+        super().__init__("life", settings.number("run.life_flush_interval"), self.flush, on_turn=on_turn, outage=outage)
         self._database = database
         self._chunk = settings.integer("jobs.chunk")
         self._limits = settings.limits(REAP_LIMITS)
@@ -85,8 +91,8 @@ class Life(Loop):
         await self.stop()
         try:
             await self.flush()
-        except DatabaseError:
-            _log.warning("last_flush_failed", signs=len(self), exc_info=True)
+        except DatabaseError as error:
+            _log.warning("last_flush_failed", signs=len(self), reason=str(error))
 
     async def _save(self, signs: dict[str, Sign]) -> list[str]:
         """Writes the signs; the runs that need no more of it (written, or ended)."""

@@ -16,6 +16,7 @@ import msgspec
 from db import SYSTEM, Answer, Database, InternalError
 from livebox.jobs.life import REAP_LIMITS, Life
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.log import logger
 from livebox.settings import Settings
 
@@ -34,9 +35,15 @@ class Reaper(Loop):
     """Sweeps every `jobs.reap_interval`, in chunks of `jobs.chunk` runs."""
 
     def __init__(
-        self, database: Database, settings: Settings, life: Life, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        life: Life,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
-        super().__init__("reaper", settings.number("jobs.reap_interval"), self.sweep, on_turn=on_turn)
+        super().__init__("reaper", settings.number("jobs.reap_interval"), self.sweep, on_turn=on_turn, outage=outage)
         self._database = database
         self._life = life
         self._chunk = settings.integer("jobs.chunk")

@@ -7,6 +7,7 @@ from typing import Final
 
 from db import Database
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.settings import Settings
 
 _EVENTS: Final = "SELECT livebox.expire_events(%s, %s)"
@@ -17,14 +18,21 @@ class Retention(Loop):
     """Sweeps every `jobs.retention_interval`, in chunks of `jobs.chunk` rows, so that no sweep holds anybody up."""
 
     def __init__(
-        self, database: Database, settings: Settings, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self._database = database
         self._chunk = settings.integer("jobs.chunk")
         self._events = settings.number("events.retention")
         self._keys = settings.number("idempotency.retention")
         self._batches = settings.number("lane.batch_retention")
-        super().__init__("retention", settings.number("jobs.retention_interval"), self.sweep, on_turn=on_turn)
+        super().__init__(
+            "retention", settings.number("jobs.retention_interval"), self.sweep, on_turn=on_turn, outage=outage
+        )
 
     async def sweep(self) -> None:
         """Remove everything that has expired by now. Raises `db.DatabaseError`; then the next sweep goes on."""

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from db.migrate import MIGRATIONS, migrate, read_migrations
+from tests.db.test_migrate import COUNTS, ask, fill, older
 from tests.fixtures.serving import PATIENCE, ROOT, Spawn
 
 
@@ -38,6 +40,28 @@ def test_two_servers_share_a_data_folder_and_the_last_one_stops_its_database(spa
     assert (data / "postgres" / "postmaster.pid").exists()
     assert second.end()[0] == 0
     assert not (data / "postgres" / "postmaster.pid").exists()
+
+
+@pytest.mark.parametrize("upto", sorted({0, 1, len(read_migrations(MIGRATIONS)) - 1}))
+def test_five_start_at_once_on_an_empty_or_an_older_schema_with_rows(
+    spawn: Spawn, empty_dsn: str, data: Path, tmp_path: Path, upto: int
+) -> None:
+    if upto:
+        migrate(empty_dsn, older(tmp_path / "older", upto), None)
+        fill(empty_dsn)
+        before = ask(empty_dsn, COUNTS)
+    servers = [spawn(DATABASE_URL=empty_dsn, LIVEBOX_DATA=str(data)) for _ in range(5)]
+    for server in servers:
+        assert server.ready().get("/v1/readiness")["status"] == "ready"
+    keys = [server.get("/.well-known/jwks.json") for server in servers]
+    assert keys == keys[:1] * 5
+    applied = ask(empty_dsn, "SELECT count(*) FROM livebox.schema_migrations")
+    assert applied == [(len(read_migrations(MIGRATIONS)),)]
+    if upto:
+        assert ask(empty_dsn, COUNTS) == before
+    for server in servers:
+        status, log = server.end()
+        assert (status, [json.loads(line)["event"] for line in log.splitlines()]) == (0, ["started", "stopping"])
 
 
 def test_it_starts_again_after_it_was_killed(spawn: Spawn, data: Path) -> None:

@@ -123,6 +123,27 @@ RULES: dict[str, tuple[Callable[[Rows], Any], str]] = {
         lambda rows: rows.insert("threads", channel_id=rows.channel, is_main=True, deleted_at=Sql("livebox.clock()")),
         "threads_main_stays",
     ),
+    "a member of a channel that is no DM": (
+        lambda rows: rows.insert("channel_members", principal_id=rows.person, channel_id=rows.channel),
+        "LB009",
+    ),
+    "a member of a DM who goes to a channel": (
+        lambda rows: [
+            rows.insert("channel_members", principal_id=rows.person, channel_id=dm(rows)),
+            rows.run_sql("UPDATE livebox.channel_members SET channel_id = %s", rows.channel),
+        ],
+        "LB009",
+    ),
+    "a transition less": (lambda rows: rows.run_sql("DELETE FROM livebox.run_transitions"), "LB001"),
+    "another transition": (
+        lambda rows: rows.run_sql("UPDATE livebox.run_transitions SET to_state = 'failed'"),
+        "LB001",
+    ),
+    "a reason less": (lambda rows: rows.run_sql("DELETE FROM livebox.run_reasons"), "LB001"),
+    "another setter of a reason": (
+        lambda rows: rows.run_sql("UPDATE livebox.run_reasons SET setter = 'both'"),
+        "LB001",
+    ),
     "a grant on a DM": (lambda rows: grant(space_id=None, channel_id=dm(rows))(rows), "LB008"),
     "a grant on two places": (lambda rows: grant(channel_id=rows.channel)(rows), "grants_one_place"),
     "a grant to nobody": (grant(principal_id=None), "grants_one_holder"),

@@ -133,6 +133,19 @@ async def test_a_slow_operation_times_out_alone(database_dsn: str, sql: Any, ada
         assert (await lane.submit("t_apply", ada, {"key": "c"})).code == "created"
 
 
+async def test_nobody_waits_for_the_time_of_many_that_are_slow(database_dsn: str, sql: Any, ada: Caller) -> None:
+    """One by one they would take sixty times as long as anybody is to wait for an answer."""
+    async with running(Lane(database_dsn, statement_timeout=0.2, patience=0.2)) as lane:
+        outcomes = await behind(
+            lane, sql, database_dsn, ada, [("t_sleep", {"seconds": 60})] * 5 + [("t_apply", {"key": "never"})]
+        )
+        assert {type(outcome) for outcome in outcomes} == {StatementTimeout, Overloaded}
+        assert isinstance(outcomes[0], StatementTimeout)
+        assert isinstance(outcomes[-1], Overloaded)
+        assert (await lane.submit("t_apply", ada, {"key": "later"})).code == "created"
+        assert applied(sql) == ["first", "later"]
+
+
 async def test_the_time_a_batch_may_take_grows_with_it(database_dsn: str, sql: Any, ada: Caller) -> None:
     """Each fits its own time, all of them together do not."""
     async with running(Lane(database_dsn, statement_timeout=0.4)) as lane:

@@ -149,7 +149,7 @@ def start_together(dsn: str, count: int = 5) -> list[Any]:
     return said
 
 
-@pytest.mark.parametrize("upto", [0, 1])
+@pytest.mark.parametrize("upto", sorted({0, 1, len(read_migrations(MIGRATIONS)) - 1}))
 def test_five_at_once_on_an_empty_or_an_older_schema_with_rows(empty_dsn: str, tmp_path: Path, upto: int) -> None:
     if upto:
         migrate(empty_dsn, older(tmp_path / "older", upto), None)

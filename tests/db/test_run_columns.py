@@ -176,6 +176,15 @@ def test_ended_is_final(rows: Rows, state: str) -> None:
     assert rows.row("runs", run) == before
 
 
+@pytest.mark.parametrize("state", ENDED)
+def test_version_of_an_ended_run_rises_with_a_change(rows: Rows, state: str) -> None:
+    run = rows.run(state, triggering_message_id=rows.message())
+    up = {"version": Sql("version + 1"), "version_reserved": Sql("version_reserved + 1")}
+    assert refusal(lambda: rows.update("runs", run, **up)) == "LB103"
+    assert refusal(lambda: rows.update("runs", run, **up, triggering_message_id=None)) == "LB103"
+    assert rows.update("runs", run, **up, document_final=True)["document_final"]
+
+
 def test_document_is_saved_once_more_after_the_end(rows: Rows) -> None:
     run = rows.run("completed")
     document = json.dumps({"headline": "done"})

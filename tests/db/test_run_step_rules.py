@@ -174,3 +174,19 @@ def test_followup_only_goes_forward(rows: Rows, end: str) -> None:
     change_followup(rows, made, state=end)
     for state in ("pending", "delivered", "promoted", "returned", "cancelled"):
         assert refusal(lambda state=state: change_followup(rows, made, state=state)) == "LB108"
+
+
+@pytest.mark.parametrize("end", ["promoted", "returned", "cancelled"])
+def test_followup_that_left_its_run_answers_nothing(rows: Rows, end: str) -> None:
+    made = followup(rows, rows.run("waiting_input"), answers_since=QUEUED_AT)
+    change_followup(rows, made, state="delivered")
+    assert refusal(lambda: change_followup(rows, made, state=end)) == "run_followups_answers_stand"
+    change_followup(rows, made, state=end, answers_since=None)
+
+
+def test_questions_are_named_once_in_a_run(rows: Rows) -> None:
+    run, named = rows.run("running"), str(uuid.uuid4())
+    rows.insert("run_questions", run_id=run, question_id=named, request_hash="x")
+    again = {"question_id": named, "request_hash": "y"}
+    assert refusal(lambda: rows.insert("run_questions", run_id=run, **again)) == "run_questions_pkey"
+    rows.insert("run_questions", run_id=rows.run("running"), **again)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from db.migrate import MIGRATIONS, migrate, read_migrations
-from tests.db.run_rows import STATES, Rows
+from tests.db.run_rows import STATES, Rows, Sql
 from tests.fixtures.database import connect
 
 ODD = "\U0001f378 a\u0301 \u202dright\u202c \\u0000 '; -- %s\n\t\u2028end"
@@ -61,3 +61,35 @@ def test_a_filled_older_schema_is_brought_up_to_date(empty_dsn: str, tmp_path: P
         documents = [json.loads(text) for row in cursor.fetchall() for text in row]
         assert len(documents) == (2 * (len(STATES) + 1) if count > 1 else 0)
         assert "null" not in json.dumps([messages, documents]).replace('"null"', "")
+
+
+def test_answers_that_an_older_schema_holds_still_stand(empty_dsn: str, tmp_path: Path) -> None:
+    """Also one that was taken while its run waited; none of a round before, and none of a run at work."""
+    migrate(empty_dsn, older(tmp_path / "older", 5), None)
+    with closing(connect(empty_dsn)) as connection:
+        rows = Rows(connection)
+        answered = {state: rows.run("running") for state in ("waiting_input", "running")}
+        heard = [followup(rows, run, 1, "delivered") for run in answered.values()]
+        rows.transition(answered["waiting_input"], "waiting_input")
+        taken, waits = [
+            followup(rows, answered["waiting_input"], position, state)
+            for position, state in ((2, "delivered"), (3, "pending"))
+        ]
+        heard.append(followup(rows, answered["running"], 2, "pending", answers=False))
+    migrate(empty_dsn)
+    with closing(connect(empty_dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT f.message_id, f.answers_since >= r.state_changed_at AND f.answers_since <= f.at, f.answers_since = f.at"
+            "  FROM livebox.run_followups f JOIN livebox.runs r ON r.id = f.run_id"
+        )
+        found = {message: flags for message, *flags in cursor.fetchall()}
+    assert found == {taken: [True, False], waits: [True, True], **{message: [None, None] for message in heard}}
+
+
+def followup(rows: Rows, run: str, position: int, state: str, *, answers: bool = True) -> str:
+    """A follow-up as the fifth migration had it: the id of its message."""
+    text = {"author_id": rows.person, "origin": "human", "body": ODD, "thread_id": rows.thread(), "thread_seq": 1}
+    message = rows.insert("messages", **text)["id"]
+    rows.insert("run_followups", run_id=run, message_id=message, position=position, state=state,
+                at=Sql("livebox.clock()"), answers=answers)  # fmt: skip
+    return str(message)

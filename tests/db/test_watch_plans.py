@@ -54,9 +54,10 @@ SELECT run, thread, %(agent)s, state, at, 'message', %(person)s, 'organization',
                            ELSE CASE WHEN due AND n %% 5 = 1 THEN now - interval '1 h' ELSE now END END AS moved
           FROM made) AS made;
 UPDATE livebox.runs SET last_progress_at = now - interval '1 h' FROM made WHERE run = id AND due AND n %% 5 = 2;
-INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers)
-SELECT run, message, 1, 'pending', CASE WHEN due OR state = 'running' THEN now - interval '1 h' ELSE now END, state = 'waiting_input'
-  FROM made WHERE state <> 'queued';
+INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answers_since)
+SELECT run, message, 1, CASE WHEN sort = 1 THEN 'delivered' ELSE 'pending' END, at, CASE WHEN state = 'waiting_input' THEN at END
+  FROM (SELECT *, CASE WHEN due OR state = 'running' THEN now - interval '1 h' ELSE now END AS at FROM made) AS made
+ WHERE state <> 'queued';
 UPDATE livebox.service SET available_since = livebox.clock() - interval '1 day', touched_at = livebox.clock() + interval '1 day';
 SET session_replication_role = origin;
 ANALYZE;
@@ -113,6 +114,21 @@ def test_judging_one(rows: Rows, cause: str) -> None:
     assert answer["code"] == "ok"
     assert scans == 0
     assert read <= 40
+
+
+def test_an_answer_that_was_taken_is_due_too(rows: Rows) -> None:
+    look = (
+        "SELECT f.state FROM livebox.reap_due('unanswered', '-infinity', livebox.new_id(), %s::jsonb, 100) d"
+        "  JOIN livebox.run_followups f ON f.run_id = d.run_id"
+    )
+    assert {row["state"] for row in rows.run_sql(look, json.dumps(LIMITS))} == {"pending", "delivered"}
+
+
+def test_answers_are_heard_by_an_index(rows: Rows) -> None:
+    (run,) = rows.run_sql("SELECT run_id::text FROM livebox.run_followups WHERE answers_since IS NOT NULL LIMIT 1")
+    resume = "UPDATE livebox.run_followups SET answers_since = NULL WHERE run_id = %s AND answers_since IS NOT NULL"
+    _, read, scans = counted(rows, resume, run["run_id"])
+    assert (scans, read <= 2) == (0, True)
 
 
 def test_signs_of_life_of_very_many_runs(rows: Rows) -> None:

@@ -221,6 +221,8 @@ def test_a_stopping_server_finishes_what_it_accepted_and_takes_no_more(
             socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
         assert not stopping.done()
         assert own_live.run(own_live.app.service.readiness()).code == "not_ready"
+        said = json.loads(own_live.run(own_live.app.service.readiness()).body)
+        assert said == {"status": "stopping", "checks": {"database": "ok", "lane": "ok"}}
         own_live.loop.call_soon_threadsafe(go_on.set)
         assert read_response(busy.makefile("rb")).status == 200
         stopping.result(PATIENCE)

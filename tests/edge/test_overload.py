@@ -13,6 +13,7 @@ from typing import Any
 import psycopg2
 import pytest
 import pytest_asyncio
+from psycopg2.extensions import make_dsn, parse_dsn
 
 from tests.fixtures.server import Client, Clients, Got, Live, client_session, live_server
 from tests.fixtures.waiting import eventually
@@ -119,6 +120,76 @@ async def test_ready_means_that_writes_are_committed(small: Live, small_clients:
         got = await nobody.get("/v1/readiness")
         assert (got.status, got.json["status"], got.headers["Retry-After"]) == (503, "not_ready", "1")
     await eventually(ready, "the lane at work again")
+
+
+NO_WRITES = """
+CREATE FUNCTION livebox.t_no_writes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'no' USING ERRCODE = '{state}';
+END $$;
+CREATE TRIGGER t_no_writes BEFORE INSERT ON livebox.lane_batches EXECUTE FUNCTION livebox.t_no_writes()
+"""
+WRITES_AGAIN = "DROP FUNCTION livebox.t_no_writes() CASCADE"
+END_SESSIONS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+ WHERE datname = current_database() AND application_name LIKE 'livebox %'
+"""
+
+
+async def is_ready(nobody: Client) -> bool:
+    return (await nobody.get("/v1/readiness")).status == 200
+
+
+def statement(live: Live, text: str) -> None:
+    with closing(psycopg2.connect(live.dsn)) as other:
+        other.autocommit = True
+        with other.cursor() as cursor:
+            cursor.execute(text)
+
+
+@pytest.mark.parametrize("state", ["53100", "25006"], ids=["the disk is full", "it is a standby"])
+async def test_a_database_that_takes_no_writes_is_not_ready(own_live: Live, own_clients: Clients, state: str) -> None:
+    owner, nobody = own_clients["owner"], own_clients[None]
+
+    async def seen() -> bool:
+        got = await nobody.get("/v1/readiness")
+        return got.status == 503 and got.json["checks"] == {"database": "ok", "lane": "failed"}
+
+    key = str(uuid.uuid4())
+    assert await is_ready(nobody)
+    statement(own_live, NO_WRITES.format(state=state))
+    await eventually(seen, "what it says")
+    refused = await post(owner, own_live, key)
+    assert (refused.status, refused.code) == (503, "unavailable")
+    assert (await owner.get("/v1/spaces")).status == 200, "reads go on"
+    statement(own_live, WRITES_AGAIN)
+    await eventually(lambda: is_ready(nobody), "writes again")
+    assert (await post(owner, own_live, key)).status == 201
+
+
+async def test_ready_is_what_a_new_session_can_do(own_live: Live, own_clients: Clients) -> None:
+    """A default of the database that forbids writes is not ours; a session that cannot be opened is seen at once."""
+    owner, nobody = own_clients["owner"], own_clients[None]
+    name = parse_dsn(own_live.dsn)["dbname"]
+    statement(own_live, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with closing(psycopg2.connect(own_live.dsn)) as other:
+        other.set_session(readonly=False, autocommit=True)
+        with other.cursor() as cursor:
+            cursor.execute(END_SESSIONS)
+    assert (await post(owner, own_live, str(uuid.uuid4()))).status == 201
+    assert (await nobody.get("/v1/readiness")).status == 200
+
+    with closing(psycopg2.connect(make_dsn(own_live.dsn, dbname="postgres"))) as other:
+        other.autocommit = True
+        with other.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+            cursor.execute(END_SESSIONS.replace("current_database()", f"'{name}'"))
+            got = await nobody.get("/v1/readiness")
+            assert (got.status, got.json["checks"]) == (503, {"database": "failed", "lane": "failed"})
+            refused = await post(owner, own_live, str(uuid.uuid4()))
+            assert (refused.status, refused.code) == (503, "unavailable")
+            cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    await eventually(lambda: is_ready(nobody), "its return")
 
 
 async def test_asking_often_costs_few_commits(small: Live, small_clients: Clients) -> None:

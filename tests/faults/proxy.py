@@ -25,13 +25,18 @@ class Cut(Enum):
 
 
 class Proxy:
-    """Forwards connections; ``cut`` is used up by the first batch that meets it."""
+    """Forwards connections; ``cut`` is used up by the first batch that meets it, unless the proxy ``keeps`` it.
+
+    ``trigger``: what a batch is known by.
+    """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self.cut: Cut | None = None
+        self.keeps = False
+        self.trigger = TRIGGER
         self.cuts = 0
         self.down = False
 
@@ -83,8 +88,10 @@ class _Pair:
 
     async def requests(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(1 << 20):
-            if TRIGGER in data and self._proxy.cut is not None:
-                self._armed, self._proxy.cut = self._proxy.cut, None
+            if self._proxy.trigger in data and self._proxy.cut is not None:
+                self._armed = self._proxy.cut
+                if not self._proxy.keeps:
+                    self._proxy.cut = None
                 self._proxy.cuts += 1
             if self._armed is Cut.REQUEST:
                 break

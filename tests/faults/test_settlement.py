@@ -14,10 +14,17 @@ from db import Caller, DatabaseUnavailable
 from db import connection as connection_module
 from db.embedded import Server
 from db.lane import Lane
-from tests.faults.proxy import Cut, Proxy, proxied
+from tests.faults.proxy import TRIGGER, Cut, Proxy, proxied
 from tests.fixtures.waiting import eventually
 
 LOCK = 4711
+READ_ONLY = """
+CREATE FUNCTION livebox.t_read_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'cannot execute INSERT in a read-only transaction' USING ERRCODE = '25006';
+END $$;
+CREATE TRIGGER t_read_only BEFORE INSERT ON livebox.lane_batches EXECUTE FUNCTION livebox.t_read_only()
+"""
 
 
 @pytest.fixture
@@ -109,6 +116,45 @@ async def test_connections_cut_again_and_again(proxy: Proxy, lane: Lane, sql: An
     keys = applied(sql)
     assert len(keys) == len(set(keys)) == 4 * len(cuts)
     assert proxy.cuts == len(cuts)
+
+
+@pytest.mark.parametrize("trigger", [TRIGGER, b"livebox."], ids=["execute", "settle"])
+async def test_nobody_waits_for_ever_for_a_session_that_lasts(
+    proxy: Proxy, sql: Any, ada: Caller, database_dsn: str, trigger: bytes
+) -> None:
+    """The database lets everybody in, and each session is lost with its first batch, or with the question after it."""
+    lane = Lane(proxy.dsn(database_dsn), patience=0.5)
+    await lane.start()
+    proxy.cut, proxy.keeps, proxy.trigger = Cut.REQUEST, True, trigger
+    with pytest.raises(DatabaseUnavailable):
+        await lane.submit("t_apply", ada, {"key": "k"})
+    assert proxy.cuts > 2, "it was tried again"
+    before = proxy.cuts
+    with pytest.raises(DatabaseUnavailable):
+        await lane.submit("t_apply", ada, {"key": "k"})
+    assert proxy.cuts - before <= 2, "the next one was tried once, and asked for once"
+    proxy.cut = None
+    assert (await lane.submit("t_apply", ada, {"key": "later"})).code == "created"
+    assert applied(sql) == ["later"]
+    await lane.stop()
+
+
+async def test_a_database_that_lets_nobody_write_any_more(sql: Any, ada: Caller, database_dsn: str) -> None:
+    """A primary that became a standby lets everybody in and refuses each write."""
+    lane = Lane(database_dsn, patience=0.5)
+    await lane.start()
+    with sql.cursor() as cursor:
+        cursor.execute(READ_ONLY)
+    with pytest.raises(DatabaseUnavailable):
+        await lane.submit("t_apply", ada, {"key": "k"})
+    with pytest.raises(DatabaseUnavailable):
+        await lane.check()
+    with sql.cursor() as cursor:
+        cursor.execute("DROP TRIGGER t_read_only ON livebox.lane_batches")
+    await lane.check()
+    assert (await lane.submit("t_apply", ada, {"key": "later"})).code == "created"
+    assert applied(sql) == ["later"]
+    await lane.stop()
 
 
 async def test_a_server_that_falls_silent_is_given_up(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -42,6 +44,9 @@ class Skewed(datetime.datetime):
 datetime.datetime = Skewed
 """
 
+
+STALLED = "SELECT id::text FROM livebox.runs WHERE stalled_since IS NOT NULL AND finished_at IS NULL ORDER BY 1"
+FAKETIME = next(Path("/usr/lib").glob("**/faketime/libfaketime.so.1"), None)
 
 Return = Callable[[], Serving]
 
@@ -156,26 +161,43 @@ async def test_a_server_that_wakes_changes_nothing_that_it_no_longer_holds(
     assert other.end()[0] == 0
 
 
+def skewed_python(ahead: int, folder: Path) -> dict[str, str]:
+    """The variables of a process whose Python tells a wrong time."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(SKEW.format(ahead=ahead))
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))}
+
+
+def skewed_system(ahead: int, folder: Path) -> dict[str, str]:
+    """The variables of a process that is told a wrong time by the system."""
+    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": f"{ahead:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+@pytest.mark.parametrize(
+    "skewed",
+    [
+        skewed_python,
+        pytest.param(skewed_system, marks=pytest.mark.skipif(FAKETIME is None, reason="needs libfaketime")),
+    ],
+)
 @pytest.mark.timeout(240)
 async def test_the_clock_of_a_server_decides_nothing(
-    spawn: Spawn, database_dsn: str, data: Path, tmp_path: Path
+    spawn: Spawn, database_dsn: str, data: Path, tmp_path: Path, skewed: Callable[[int, Path], dict[str, str]]
 ) -> None:
     """One server an hour ahead and one an hour behind: no deadline early, none missed, all times the database's."""
     common = {
         "DATABASE_URL": database_dsn,
         "LIVEBOX_DATA": str(data),
         "LIVEBOX_RUN_STALE_AFTER": "3600",
+        "LIVEBOX_RUN_STALL_AFTER": "1200",
         "LIVEBOX_SERVICE_GAP": "1800",
         "LIVEBOX_RUN_LIFE_FLUSH_INTERVAL": "0.2",
         "LIVEBOX_JOBS_REAP_INTERVAL": "0.1",
     }
-    servers = []
-    for ahead in (3600, -3600):
-        folder = tmp_path / str(ahead)
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(SKEW.format(ahead=ahead))
-        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-        servers.append(spawn(**common, PYTHONPATH=path).ready())
+    aheads = (3600, -3600)
+    servers = [spawn(**common, **skewed(ahead, tmp_path / str(ahead))).ready() for ahead in aheads]
+    for server, ahead in zip(servers, aheads, strict=True):
+        assert abs(clock_of(server) - time.time() - ahead) < 600, "its clock is wrong"
     crew = Crew(servers[0], database_dsn)
     held = []
     for server in servers:
@@ -196,6 +218,7 @@ async def test_the_clock_of_a_server_decides_nothing(
         )
         asked = f"SELECT max(abs(extract(epoch FROM livebox.clock() - t))) < 600 FROM livebox.runs r, unnest(ARRAY[{times}]) AS t WHERE r.id = %s"
         assert crew.sql(asked, one.id) == [(True,)]
+    assert crew.sql(STALLED) == [], "no stall is early"
 
     # The database's clock moves on; the service is touched all the while, so no time is missing.
     for minutes in (25, 50, 75):
@@ -209,9 +232,16 @@ async def test_the_clock_of_a_server_decides_nothing(
         )
         if minutes < 60:
             assert {crew.state(one.id) for one in held} == {("running", None)}
+            await eventually(lambda: crew.sql(STALLED) == sorted((one.id,) for one in held), "no stall is missed")
     await eventually(lambda: {crew.state(one.id) for one in held} == {("failed", "stale")}, "the end of both")
     for server in servers:
         assert server.end()[0] == 0
+
+
+def clock_of(server: Serving) -> float:
+    """What time it is for a server."""
+    with urlopen(f"{server.url}/v1/health", timeout=60) as answer:  # noqa: S310 - http, our own server
+        return parsedate_to_datetime(answer.headers["Date"]).timestamp()
 
 
 def turns(server: Serving, job: str) -> float:

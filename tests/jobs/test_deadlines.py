@@ -63,6 +63,31 @@ async def test_an_answer_that_nobody_takes(watch: Watch) -> None:
     await watch.holds_until(work.run_id, 100 + DELIVERY, UNAVAILABLE)
 
 
+async def test_an_answer_that_was_taken_and_led_to_nothing(watch: Watch) -> None:
+    message, work = await watch.stage.working()
+    await watch.asks(work)
+    watch.at(100)
+    answer = await watch.stage.say("alex", message["thread_id"])
+    watch.at(200)
+    assert (await watch.stage.ack(work, answer["id"])).code == "ok"
+    await watch.holds_until(work.run_id, 100 + DELIVERY, UNAVAILABLE)
+    said = watch.stage.message(answer["id"])
+    assert (said["trigger_state"], said["trigger_state_reason"]) == UNAVAILABLE
+
+
+async def test_an_answer_that_was_heard_has_no_deadline(watch: Watch) -> None:
+    message, work = await watch.stage.working()
+    await watch.asks(work)
+    watch.at(100)
+    answer = await watch.stage.say("alex", message["thread_id"])
+    await watch.stage.resume(work)
+    await watch.stage.ack(work, answer["id"])
+    await watch.asks(work)  # at the same moment: another question, with no answer
+    watch.at(MONTH)
+    assert await watch.reaper.sweep() == 0
+    assert watch.end(work.run_id) == ("waiting_input", None)
+
+
 async def test_a_question_may_wait_for_ever(watch: Watch) -> None:
     _, work = await watch.stage.working()
     await watch.asks(work)
@@ -89,6 +114,16 @@ async def test_a_follow_up_of_a_run_at_work_is_no_answer(watch: Watch) -> None:
     await watch.sign(work)
     assert await watch.reaper.sweep() == 0
     assert watch.end(work.run_id) == ("running", None)
+
+
+async def test_a_follow_up_that_was_taken_before_the_question_is_no_answer(watch: Watch) -> None:
+    message, work = await watch.stage.working()
+    sent = await watch.stage.say("alex", message["thread_id"])
+    await watch.stage.ack(work, sent["id"])
+    await watch.asks(work)  # at the same moment
+    watch.at(MONTH)
+    assert await watch.reaper.sweep() == 0
+    assert watch.end(work.run_id) == ("waiting_input", None)
 
 
 # --- silence ----------------------------------------------------------------------------------------------------------

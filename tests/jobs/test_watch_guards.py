@@ -70,10 +70,35 @@ GUARDS = {
         "reap_cause", "WHEN v_answered IS NOT NULL\n", "WHEN false\n", "deadlines", "test_an_answer_that_nobody_takes"
     ),
     "the oldest answer counts": Guard(
-        "reap_cause", "SELECT min(f.at)", "SELECT max(f.at)", "deadlines", "test_an_answer_that_nobody_takes"
+        "reap_cause",
+        "SELECT min(f.answers_since)",
+        "SELECT max(f.answers_since)",
+        "deadlines",
+        "test_an_answer_that_nobody_takes",
     ),
     "answers are told from follow-ups": Guard(
         "add_followup", "p_run.state = 'waiting_input'", "false", "deadlines", "test_an_answer_that_nobody_takes"
+    ),
+    "follow-ups are told from answers": Guard(
+        "add_followup",
+        "p_run.state = 'waiting_input'",
+        "true",
+        "deadlines",
+        "test_a_follow_up_that_was_taken_before_the_question_is_no_answer",
+    ),
+    "an answer that was taken counts": Guard(
+        "set_followup",
+        "CASE WHEN p_state = 'delivered' THEN f.answers_since END",
+        "NULL",
+        "deadlines",
+        "test_an_answer_that_was_taken_and_led_to_nothing",
+    ),
+    "an answer counts until it is heard": Guard(
+        "transition_run",
+        "IF p_run.state = 'waiting_input' THEN",
+        "IF false THEN",
+        "deadlines",
+        "test_an_answer_that_was_heard_has_no_deadline",
     ),
     "silence has a deadline": Guard(
         "reap_cause",

@@ -34,8 +34,8 @@ SHOWN: Final = {"completed": "done"}
 class Followup:
     message: str
     author: str
-    at: float
     state: str = "pending"
+    answers_since: float | None = None
 
 
 @dataclass
@@ -67,8 +67,10 @@ class Run:
     holder_seen: float | None = None
     heard: float = 0
     started_claim: str | None = None
-    awaited: str | None = None  # the claim whose question a repeat may ask again
-    resumed: str | None = None
+    awaited: tuple[str, str | None] | None = None  # claim and question that a repeat may ask again
+    resumed: tuple[str, str | None] | None = None
+    question: str | None = None  # the name of the one that it waits with
+    questions: list[str] = field(default_factory=list)
     finished: tuple[str, str] | None = None  # claim and what it reported
     cancel_at: float | None = None
     cancel_seen: bool = False
@@ -83,12 +85,21 @@ class Run:
     def pending(self) -> list[Followup]:
         return [one for one in self.followups if one.state == "pending"]
 
+    def answers(self) -> list[float]:
+        """Since when there are answers to the question that it waits with."""
+        return [one.answers_since for one in self.followups if one.answers_since is not None]
+
+    def goes_on(self) -> None:
+        """Whatever was answered has been heard."""
+        for one in self.followups:
+            one.answers_since = None
+
     def shown(self) -> list[Any]:
         """What the database is asked for, in that order."""
         return [
             self.state, self.reason, self.agent, self.person, self.claim, self.jti if self.claim else None,
             self.renewed_from, self.holder_seen, self.started_claim, self.cancel_at, self.cancel_seen, self.outcome,
-            self.steps, [[one.message, one.state] for one in self.followups],
+            self.steps, [[one.message, one.state, one.answers_since] for one in self.followups],
         ]  # fmt: skip
 
 
@@ -138,7 +149,8 @@ class Model:
             denial = "followup_limit"
         self.triggers[message] = ("received", None) if denial is None else ("failed", denial)
         if denial is None and active:
-            active.followups.append(Followup(message, who, self.now))
+            since = self.now if active.state == "waiting_input" else None
+            active.followups.append(Followup(message, who, answers_since=since))
         elif denial is None:
             self._open(message, thread, agent, who)
 
@@ -178,13 +190,17 @@ class Model:
                 if denial:
                     self._deny(run, denial)
                 else:
+                    resumes = run.state == "waiting_input" or run.started_claim not in (None, claim)
+                    if resumes and not self.denial(run.person, agent, run.thread):
+                        for one in run.pending():
+                            self._give_back(one, agent, run.thread)
                     again.append(run)
         if again:
             return "ok", again, []
         mine = [run for run in mine if run.active and (run.claim is None or run.claimed_at + LEASE <= self.now)]
         gone = [
             run for run in mine
-            if run.state == "waiting_input" and run.pending() and (run.holder_seen or 0) + HOLDER <= self.now
+            if run.state == "waiting_input" and run.answers() and (run.holder_seen or 0) + HOLDER <= self.now
         ]  # fmt: skip
         new: list[Run] = []
         for run in [*gone, *(run for run in mine if run.state == "queued")]:
@@ -196,7 +212,7 @@ class Model:
                 continue
             for one in run.pending() if run.state == "waiting_input" else ():
                 self._give_back(one, agent, run.thread)
-            if run.state == "waiting_input" and not run.pending():
+            if run.state == "waiting_input" and not run.answers():
                 continue
             if run.claim is None:
                 self.triggers[run.message] = ("queued", None)
@@ -257,13 +273,15 @@ class Model:
             run.issued_at = self.now
         return "ok", new
 
-    def ask(self, token: Token) -> str:
+    def ask(self, token: Token, named: str | None) -> str:
         run, refused = self.runs[token.run], self.refusal(token)
-        same = run.awaited == token.claim
+        same = run.awaited == (token.claim, named)
         if same and (refused == "run_ended" or (refused is None and run.state == "waiting_input")):
             return "ok"
         if refused:
             return refused
+        if named in run.questions:
+            return "ok"
         if run.state != "running":
             return "invalid_state_transition"
         if run.cancel_at is None and run.pending():
@@ -273,20 +291,25 @@ class Model:
             self._end(run, "cancelled", "user_cancelled", outcome="while_waiting")
         else:
             self._goes(run, "waiting_input")
-        run.awaited = token.claim
+        run.awaited, run.question = (token.claim, named), named
+        run.questions += [named] if named else []
         return "ok"
 
-    def resume(self, token: Token) -> str:
+    def resume(self, token: Token, named: str | None) -> str:
         run, refused = self.runs[token.run], self.refusal(token)
         if refused:
             return refused
-        if run.state == "running" and run.resumed == token.claim:
+        if run.state == "running" and run.resumed == (token.claim, named):
+            return "ok"
+        if named and named not in run.questions:
+            return "validation_failed"
+        if named and (run.state != "waiting_input" or named != run.question):
             return "ok"
         if run.state != "waiting_input":
             return "invalid_state_transition"
         self._hold(run, token)
         self._goes(run, "running")
-        run.resumed = token.claim
+        run.resumed = token.claim, named
         return "ok"
 
     def ack(self, token: Token, message: str) -> tuple[str, bool]:
@@ -331,7 +354,7 @@ class Model:
 
     def reap(self) -> None:
         for run in [run for run in self.runs.values() if run.active]:
-            answered = min((one.at for one in run.pending()), default=self.now)
+            answered = min(run.answers(), default=self.now)
             waits_since = {"queued": run.queued_at, "waiting_input": answered}.get(run.state, self.now)
             if waits_since + DELIVERY <= self.now:
                 self._end(run, "failed", "agent_unavailable")
@@ -374,6 +397,7 @@ class Model:
 
     def _goes(self, run: Run, state: str) -> None:
         run.state, run.heard, run.awaited, run.resumed = state, self.now, None, None
+        run.goes_on()
         if state == "running":
             self.triggers[run.message] = ("working", None)
 
@@ -385,7 +409,7 @@ class Model:
         """Returns a follow-up whose author may no longer have the agent work there."""
         denial = self.denial(one.author, agent, thread)
         if denial:
-            one.state = "returned"
+            one.state, one.answers_since = "returned", None
             self.triggers[one.message] = ("failed", denial)
         return denial is not None
 
@@ -393,6 +417,7 @@ class Model:
         if run.cancel_at is not None:
             run.outcome = outcome or _outcome(run.state, state, reason)
         run.state, run.reason, run.awaited, run.resumed = state, reason, None, None
+        run.goes_on()
         end = (SHOWN.get(state, state), reason)
         self.triggers[run.message] = end
         following: Run | None = None
@@ -405,7 +430,7 @@ class Model:
                     self.triggers[one.message] = ("failed", reason)
                 elif following is not None:
                     one.state = "promoted"
-                    following.followups.append(Followup(one.message, one.author, self.now))
+                    following.followups.append(Followup(one.message, one.author))
                     self.triggers[one.message] = ("received", None)
                 elif not self._give_back(one, run.agent, run.thread):
                     one.state = "promoted"

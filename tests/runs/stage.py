@@ -173,8 +173,8 @@ class Stage:
     async def ask(self, work: Work, prompt: str = "Which week?", **body: Any) -> Outcome:
         return await self.control("await_run_input", work, {"prompt": prompt, **body})
 
-    async def resume(self, work: Work) -> Outcome:
-        return await self.control("resume_run", work)
+    async def resume(self, work: Work, question_id: str | None = None) -> Outcome:
+        return await self.control("resume_run", work, {"question_id": question_id} if question_id else None)
 
     async def ack(self, work: Work, message: str) -> Outcome:
         return await self.control("ack_followup", work, message_id=message)

@@ -119,6 +119,65 @@ async def test_answer_to_a_holder_that_is_gone_is_handed_to_another(stage: Stage
     assert stage.message(answer["id"])["trigger_state"] == "done"
 
 
+async def test_answer_that_was_taken_by_a_holder_that_is_gone_is_handed_to_another(stage: Stage) -> None:
+    message, work = await stage.waiting()
+    answer = await stage.say("alex", message["thread_id"], body="this week")
+    assert (await stage.ack(work, answer["id"])).code == "ok"
+    assert await stage.claim("lotse") == []  # the holder may still be there
+    stage.later(GONE)
+    (again,) = await stage.claim("lotse")
+    assert (again.run_id, again.item["kind"]) == (work.run_id, "resume")
+    assert [(m["id"], m["body"]) for m in again.item["messages"]][1:] == [(answer["id"], "this week")]
+    assert again.item["run"]["question"]["prompt"] == "Which week?"
+    assert (await stage.resume(work)).code == "invocation_superseded"
+    stage.later(3 * GONE)
+    (third,) = await stage.claim("lotse")  # it died as well, and took nothing
+    assert third.item["messages"] == again.item["messages"]
+    assert (await stage.resume(third)).body["state"] == "running"
+    assert (await stage.finish(third)).code == "ok"
+    assert stage.message(answer["id"])["trigger_state"] == "done"
+
+
+async def test_taken_answers_of_earlier_rounds_are_no_answers(stage: Stage) -> None:
+    message, work = await stage.waiting()
+    early, late = [await stage.say("alex", message["thread_id"]) for _ in range(2)]
+    assert (await stage.ack(work, early["id"])).code == "ok"
+    assert (await stage.resume(work)).code == "ok"
+    assert (await stage.ack(work, late["id"])).code == "ok"
+    assert (await stage.ask(work, "And?")).code == "ok"
+    stage.later(GONE)
+    assert await stage.claim("lotse") == []
+    answer = await stage.say("alex", message["thread_id"])
+    (again,) = await stage.claim("lotse")
+    assert [m["id"] for m in again.item["messages"]] == [message["id"], early["id"], late["id"], answer["id"]]
+
+
+async def test_withdrawn_answer_resumes_nothing(stage: Stage) -> None:
+    message, work = await stage.waiting()
+    answer = await stage.say("alex", message["thread_id"])
+    assert (await stage.write("delete_message", "alex", message_id=answer["id"])).code in ("ok", "no_content")
+    assert stage.followups(work.run_id) == [(answer["id"], "cancelled")]
+    stage.later(GONE)
+    assert await stage.claim("lotse") == []
+
+
+async def test_repeated_claim_of_a_resumed_run_is_checked_again(stage: Stage) -> None:
+    message, _ = await stage.waiting("owner")
+    answer = await stage.say("owner", message["thread_id"])
+    stage.later(GONE)
+    (work,) = await stage.claim("lotse")
+    assert (await stage.resume(work)).code == "ok"
+    told = await stage.say("alex", message["thread_id"])
+    (again,) = await stage.claim("lotse", work.invocation["claim_id"])
+    assert [m["id"] for m in again.item["messages"]] == [message["id"], answer["id"], told["id"]]
+    stage.sql("DELETE FROM livebox.grants WHERE principal_id = %s", stage.id("alex"))
+    (again,) = await stage.claim("lotse", work.invocation["claim_id"])
+    assert [m["id"] for m in again.item["messages"]] == [message["id"], answer["id"]]
+    assert stage.followups(work.run_id) == [(answer["id"], "pending"), (told["id"], "returned")]
+    assert stage.message(told["id"])["trigger_state_reason"] == "access_revoked"
+    assert (await stage.finish(work)).code == "ok"
+
+
 async def test_waiting_run_without_an_answer_is_handed_to_nobody(stage: Stage) -> None:
     await stage.waiting()
     stage.later(GONE)

@@ -18,6 +18,10 @@ from db import Database
 from tests.runs.stage import Stage
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "db" / "functions"
+WAITS = """r.state = 'waiting_input'
+       AND r.claimed_at + v_lease <= v_now
+       AND greatest(r.holder_seen_at, v_since) + v_grace <= v_now
+       AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id AND f.answers_since IS NOT NULL)"""
 
 
 class Guard(NamedTuple):
@@ -186,10 +190,95 @@ GUARDS = {
     ),
     "answer wanted": Guard(
         "claimable_runs",
-        "AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id AND f.state = 'pending')",
+        "AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id AND f.answers_since IS NOT NULL)",
         "",
         "delivery",
         "test_many_that_nobody_answered_hide_no_answer",
+    ),
+    "taken answer wanted": Guard(
+        "claimable_runs",
+        "f.answers_since IS NOT NULL",
+        "f.state = 'pending'",
+        "delivery",
+        "test_answer_that_was_taken_by_a_holder_that_is_gone_is_handed_to_another",
+    ),
+    "taken answer wanted (claim)": Guard(
+        "claim_invocations",
+        "f.answers_since IS NOT NULL",
+        "f.state = 'pending'",
+        "delivery",
+        "test_answer_that_was_taken_by_a_holder_that_is_gone_is_handed_to_another",
+    ),
+    "taken answer kept": Guard(
+        "set_followup",
+        "CASE WHEN p_state = 'delivered' THEN f.answers_since END",
+        "NULL",
+        "delivery",
+        "test_answer_that_was_taken_by_a_holder_that_is_gone_is_handed_to_another",
+    ),
+    "answers heard": Guard(
+        "transition_run",
+        "IF p_run.state = 'waiting_input' THEN",
+        "IF false THEN",
+        "delivery",
+        "test_taken_answers_of_earlier_rounds_are_no_answers",
+    ),
+    "withdrawn answer is none": Guard(
+        "set_followup",
+        "CASE WHEN p_state = 'delivered' THEN f.answers_since END",
+        "f.answers_since",
+        "delivery",
+        "test_withdrawn_answer_resumes_nothing",
+    ),
+    "resumed run checked at a repeat": Guard(
+        "claim_invocations",
+        "IF v_denial IS NULL AND livebox.invocation_resumes(v_run) THEN",
+        "IF v_denial IS NULL AND v_run.state = 'waiting_input' THEN",
+        "delivery",
+        "test_repeated_claim_of_a_resumed_run_is_checked_again",
+    ),
+    "late question": Guard(
+        "await_run_input",
+        "IF v_before = v_hash THEN",
+        "IF false THEN",
+        "waiting",
+        "test_late_repeats_of_an_earlier_question_change_nothing",
+    ),
+    "question kept": Guard(
+        "await_run_input",
+        "WHERE v_named IS NOT NULL;",
+        "WHERE false;",
+        "waiting",
+        "test_late_repeats_of_an_earlier_question_change_nothing",
+    ),
+    "name of a question taken": Guard(
+        "await_run_input",
+        "ELSIF v_before IS NOT NULL THEN",
+        "ELSIF false THEN",
+        "waiting",
+        "test_name_of_a_question_is_used_once",
+    ),
+    "unknown question": Guard(
+        "resume_run",
+        "ELSIF v_named IS NOT NULL AND NOT EXISTS (",
+        "ELSIF false AND NOT EXISTS (",
+        "waiting",
+        "test_name_of_a_question_is_used_once",
+    ),
+    "late resumption": Guard(
+        "resume_run",
+        "ELSIF v_named IS NOT NULL AND v_named IS DISTINCT FROM (v_run.question->>'question_id')::uuid THEN",
+        "ELSIF false THEN",
+        "waiting",
+        "test_late_repeats_of_an_earlier_question_change_nothing",
+    ),
+    "names of the server": Guard(
+        "record_run_step",
+        "v_body->>'name' IN ('earlier_steps', 'adapter_reason')",
+        "false",
+        "steps",
+        "test_names_that_only_the_server_gives",
+        {"name": "earlier_steps"},
     ),
     "answer wanted (claim)": Guard(
         "claim_invocations",
@@ -200,8 +289,8 @@ GUARDS = {
     ),
     "only waiting and queued": Guard(
         "claimable_runs",
-        "r.state = 'waiting_input'",
-        "r.state IN ('waiting_input', 'running')",
+        WAITS,
+        "r.state IN ('waiting_input', 'running') AND EXISTS (SELECT FROM livebox.run_followups f WHERE f.run_id = r.id)",
         "delivery",
         "test_running_run_is_handed_to_nobody",
     ),

@@ -134,3 +134,13 @@ async def test_steps_of_a_tree_close_with_the_run(stage: Stage) -> None:
     run = (await stage.finish(work, "failed", reason="runtime_error")).body
     assert {step["status"] for step in run["steps"].values()} == {"failed"}
     assert {step["finished_at"] for step in run["steps"].values()} == {run["finished_at"]}
+
+
+@pytest.mark.parametrize("name", ["earlier_steps", "adapter_reason"])
+async def test_names_that_only_the_server_gives(stage: Stage, name: str) -> None:
+    _, work = await stage.working()
+    before = stage.image(work.run_id)
+    refused = await stage.step(work, name=name)
+    assert (refused.code, refused.body["errors"][0]["pointer"]) == ("validation_failed", "/name")
+    assert stage.image(work.run_id) == before
+    assert (await stage.step(work, name=name + "_")).code == "ok"

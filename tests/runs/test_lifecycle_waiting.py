@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -72,6 +73,67 @@ async def test_repeats_replay(stage: Stage) -> None:
     again = await stage.resume(work)
     assert (again.code, again.body, again.effects) == ("ok", resumed.body, [])
     assert stage.image(work.run_id) == before
+
+
+async def test_late_repeats_of_an_earlier_question_change_nothing(stage: Stage) -> None:
+    _, work = await stage.working()
+    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    assert (await stage.ask(work, question_id=first)).body["question"]["question_id"] == first
+    assert (await stage.resume(work, first)).code == "ok"
+    before = stage.image(work.run_id)
+    late = await stage.ask(work, question_id=first)  # while it works
+    assert (late.code, late.body["state"], late.effects, stage.image(work.run_id)) == ("ok", "running", [], before)
+    assert (await stage.ask(work, question_id=second)).body[
+        "state"
+    ] == "waiting_input"  # the same question, asked again
+    before = stage.image(work.run_id)
+    for late in (await stage.ask(work, question_id=first), await stage.resume(work, first)):  # while it waits
+        assert (late.code, late.body["question"]["question_id"], late.effects) == ("ok", second, [])
+    assert stage.image(work.run_id) == before
+    assert (await stage.resume(work, second)).body["state"] == "running"
+    assert (await stage.resume(work, first)).body["state"] == "running"
+    await stage.cancel("alex", work.run_id)
+    before = stage.image(work.run_id)
+    assert (await stage.ask(work, question_id=second)).body["state"] == "running"  # it asks nothing now
+    assert stage.image(work.run_id) == before
+    await stage.finish(work)
+    assert (await stage.ask(work, question_id=second)).code == "run_ended"
+
+
+async def test_late_repeat_under_the_next_token_changes_nothing(stage: Stage) -> None:
+    _, work = await stage.working()
+    named = str(uuid.uuid4())
+    await stage.ask(work, question_id=named)
+    await stage.resume(work, named)
+    renewed = await stage.renew(work)
+    before = stage.image(work.run_id)
+    assert (await stage.ask(renewed, question_id=named)).body["state"] == "running"
+    assert stage.image(work.run_id) == before
+
+
+async def test_name_of_a_question_is_used_once(stage: Stage) -> None:
+    _, work = await stage.working()
+    named = str(uuid.uuid4())
+    await stage.ask(work, question_id=named)
+    await stage.resume(work, named)
+    before = stage.image(work.run_id)
+    for refused in (await stage.ask(work, "Another?", question_id=named), await stage.resume(work, str(uuid.uuid4()))):
+        assert (refused.code, refused.body["errors"][0]["pointer"]) == ("validation_failed", "/question_id")
+    assert stage.image(work.run_id) == before
+    _, other = await stage.working()
+    assert (await stage.ask(other, question_id=named)).code == "ok"  # a name counts within its run
+
+
+async def test_question_without_a_name_is_gone_on_from_without_one(stage: Stage) -> None:
+    _, work = await stage.working()
+    named = str(uuid.uuid4())
+    await stage.ask(work, question_id=named)
+    await stage.resume(work)
+    await stage.ask(work)
+    before = stage.image(work.run_id)
+    assert (await stage.resume(work, named)).body["state"] == "waiting_input"
+    assert stage.image(work.run_id) == before
+    assert (await stage.resume(work)).body["state"] == "running"
 
 
 async def test_question_of_long_ago_is_no_repeat(stage: Stage) -> None:

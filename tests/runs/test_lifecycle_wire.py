@@ -184,6 +184,12 @@ async def test_client(module_world_copy: WorldCopy, tmp_path: Path) -> None:
             assert (await rest.heartbeat_run(held.id, invocation))["followups_pending"] == 1
             assert (await rest.ack_followup(held.id, message, invocation))["followup"]["state"] == "delivered"
             assert [item["followup"]["state"] async for item in rest.list_run_followups(held.id)] == ["delivered"]
-            assert (await rest.await_run_input(held.id, invocation, "Which?", {"a": "A"}))["state"] == "waiting_input"
+            asked = await rest.await_run_input(held.id, invocation, "Which?", {"a": "A"})
+            assert asked["state"] == "waiting_input"
+            named = asked["question"]["question_id"]  # by itself
+            assert (await rest.resume_run(held.id, invocation, question_id=named))["state"] == "running"
+            again = await rest.await_run_input(held.id, invocation, "Which?", {"a": "A"}, question_id=named)
+            assert again["state"] == "running"
+            assert (await rest.await_run_input(held.id, invocation, "Which?"))["state"] == "waiting_input"
             assert (await rest.resume_run(held.id, invocation))["state"] == "running"
             assert not (await rest.heartbeat_run(held.id, invocation, cancel_seen=True))["cancel_requested"]

@@ -47,7 +47,8 @@ SELECT jsonb_build_object(
                  p.handle, r.claim_id, CASE WHEN r.claim_id IS NOT NULL THEN r.invocation_jti END, r.renewed_from_jti,
                  extract(epoch FROM r.holder_seen_at - %(noon)s), r.started_claim_id,
                  extract(epoch FROM r.cancel_requested_at - %(noon)s), r.cancel_acknowledged_at IS NOT NULL, r.cancel_outcome,
-                 r.step_count, (SELECT coalesce(jsonb_agg(jsonb_build_array(f.message_id, f.state) ORDER BY f.position), '[]')
+                 r.step_count, (SELECT coalesce(jsonb_agg(jsonb_build_array(
+                                     f.message_id, f.state, extract(epoch FROM f.answers_since - %(noon)s)) ORDER BY f.position), '[]')
                                   FROM livebox.run_followups f WHERE f.run_id = r.id))), '{}')
                FROM livebox.runs r JOIN livebox.principals a ON a.id = r.agent_id JOIN livebox.principals p ON p.id = r.triggered_by),
     'triggers', (SELECT coalesce(jsonb_object_agg(m.id, jsonb_build_array(m.trigger_state, m.trigger_state_reason)), '{}')
@@ -152,10 +153,12 @@ class Machine(RuleBasedStateMachine):
 
     # --- what agents do ---------------------------------------------------------------------------------------------
 
-    def claims_work(self) -> None:
-        agent = self.one_of([*AGENTS, *(run.agent for run in self.alive())])
+    def claims_work(self, agent: str | None = None, claim: str | None = None) -> None:
+        agent = agent or self.one_of([*AGENTS, *(run.agent for run in self.alive())])
         known = self.claims[agent]
-        if not known or self.one_of((True, True, True, False)):
+        if claim:
+            known.append(claim)
+        elif not known or self.one_of((True, True, True, False)):
             known.append(str(uuid.uuid4()))
         limit = self.one_of((1, 2))
         outcome = self.go(self.stage.write("claim_invocations", agent, body={"claim_id": known[-1], "limit": limit}))
@@ -181,6 +184,7 @@ class Machine(RuleBasedStateMachine):
             "waiting_input": {
                 self.says: 2 if waits else 5, self.resumes: 3 if waits else 1, self.acknowledges: 2 if waits else 0,
                 self.renews: 1, self.beats: 1, self.finishes: 1, self.cancels: 1, self.time_goes_by: 2 if waits else 0,
+                self.takes_and_dies: 5 if waits else 0,
             },
         }  # fmt: skip
         weights = every[run.state]
@@ -234,16 +238,33 @@ class Machine(RuleBasedStateMachine):
             self.takes(token.agent, self.model.runs[token.run], effect, new=new)
 
     def asks(self, token: Token) -> None:
-        self.told("ask", self.go(self.stage.ask(self.work(token))), self.model.ask(token))
+        named = self.names(token, self.one_of((None, str(uuid.uuid4()))))
+        body = {"question_id": named} if named else {}
+        self.told("ask", self.go(self.stage.ask(self.work(token), **body)), self.model.ask(token, named))
 
     def resumes(self, token: Token) -> None:
-        self.told("resume", self.go(self.stage.resume(self.work(token))), self.model.resume(token))
+        run = self.model.runs[token.run]
+        named = self.names(token, self.one_of((None, run.question, run.question)))
+        self.told("resume", self.go(self.stage.resume(self.work(token), named)), self.model.resume(token, named))
 
-    def acknowledges(self, token: Token) -> None:
+    def names(self, token: Token, usual: str | None) -> str | None:
+        """Which question a request speaks of: now and then one of before."""
+        return self.one_of((usual, usual, usual, *self.model.runs[token.run].questions[-2:]))
+
+    def acknowledges(self, token: Token, message: str | None = None) -> None:
         own = [one.message for one in self.model.runs[token.run].followups]
-        message = self.one_of([*own, next(iter(self.model.triggers))])
+        message = message or self.one_of([*own, next(iter(self.model.triggers))])
         expected, changed = self.model.ack(token, message)
         self.told("ack", self.go(self.stage.ack(self.work(token), message)), expected, changed=changed)
+
+    def takes_and_dies(self, token: Token) -> None:
+        """It takes an answer and is gone before it goes on: whoever asks for work next gets the run."""
+        run = self.model.runs[token.run]
+        self.acknowledges(token, run.pending()[0].message)
+        self.passes(121)
+        self.claims_work(token.agent, str(uuid.uuid4()))
+        taken_over = run.claim != token.claim and not run.pending()
+        Machine.met["taken over with its answer"] += taken_over
 
     def finishes(self, token: Token) -> None:
         state = self.one_of(("completed", "failed", "cancelled"))
