@@ -5,14 +5,21 @@ The reading of the contract is openapi-core's, not our own, so that a mistake of
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+from jsonschema import FormatChecker
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
 from openapi_core import Config, OpenAPI
 from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 from openapi_core.templating.paths.exceptions import PathError
+from openapi_core.validation.schemas import oas31_schema_validators_factory
+from openapi_core.validation.schemas.factories import DialectSchemaValidatorsFactory
+from openapi_schema_validator import OAS31_BASE_DIALECT_ID
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 from yarl import URL
 
@@ -20,6 +27,9 @@ from generated.problems import PROBLEMS
 from generated.validators import checker
 from livebox import json_text, responses
 from livebox.service import openapi_document
+
+FITTING_MAX: Final = 100_000
+"""Values that are known again, of 16 bytes each."""
 
 
 class Seen(NamedTuple):
@@ -54,11 +64,64 @@ class _Response:
         self.data = seen.body
 
 
+def knowing(plain: type[Validator]) -> type[Validator]:
+    """A validator class that knows a value again that fits a named schema: lists show the same items often.
+
+    Only what fits is remembered, by a digest of the schema's name and the value. It is for one document, whose schemas
+    stay as they are.
+    """
+    fitting: set[bytes] = set()
+    follow = plain.VALIDATORS["$ref"]
+
+    def ref(validator: Any, name: str, value: Any, schema: Any) -> Iterator[Any]:
+        if not isinstance(value, dict):
+            yield from follow(validator, name, value, schema) or ()
+            return
+        key = hashlib.blake2b(f"{name} {json.dumps(value)}".encode(), digest_size=16).digest()
+        if key in fitting:
+            return
+        fits = True
+        for error in follow(validator, name, value, schema) or ():
+            fits = False
+            yield error
+        if fits:
+            if len(fitting) >= FITTING_MAX:
+                fitting.clear()
+            fitting.add(key)
+
+    made: type[Validator] = extend(plain, {"$ref": ref})  # type: ignore[no-untyped-call]
+    return made
+
+
+class _Validators(DialectSchemaValidatorsFactory):
+    """Those of openapi-core, which here know values again and share their check of formats."""
+
+    def __init__(self) -> None:
+        plain = oas31_schema_validators_factory
+        super().__init__(plain.schema_validator_cls, OAS31_BASE_DIALECT_ID, plain.format_checker)
+        self._made: dict[type[Validator], type[Validator]] = {}
+
+    def get_validator_cls(self, spec: Any, schema: Any) -> type[Validator]:
+        """The class for a schema's dialect, one for each dialect."""
+        plain = super().get_validator_cls(spec, schema)
+        if plain not in self._made:
+            self._made[plain] = knowing(plain)
+        return self._made[plain]
+
+    def get_format_checker(self, format_validators: Any = None, extra_format_validators: Any = None) -> FormatChecker:
+        """The one that there is where nothing is added to it: openapi-core would copy it for each value."""
+        if format_validators is None and not extra_format_validators:
+            return self.format_checker
+        return super().get_format_checker(format_validators, extra_format_validators)
+
+
 class Conformance:
     """Checks responses. Making one takes a third of a second, a check some milliseconds."""
 
     def __init__(self) -> None:
-        config = Config(extra_media_type_deserializers={responses.PROBLEM_JSON: json.loads})
+        config = Config(
+            extra_media_type_deserializers={responses.PROBLEM_JSON: json.loads}, schema_validators_factory=_Validators()
+        )
         self._contract = OpenAPI.from_dict(json.loads(openapi_document()), config=config)
 
     def findings(self, seen: Seen) -> list[str]:

@@ -5,11 +5,17 @@ import pytest
 pytest_plugins = [
     "tests.fixtures.database",
     "tests.fixtures.operations",
+    "tests.fixtures.world",
     "tests.fixtures.server",
     "tests.fixtures.stage",
     "tests.fixtures.serving",
-    "tests.fixtures.world",
 ]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, whatever the order of the others: no worker is left alone with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

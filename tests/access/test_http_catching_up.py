@@ -14,6 +14,7 @@ from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.waiting import until
 from tests.fixtures.wire import fresh
+from tests.fixtures.world import WorldCopy
 
 pytestmark = pytest.mark.xdist_group("catching up")  # what its tests share takes long to make
 
@@ -133,11 +134,11 @@ WRITING = {
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server that ends no run by time, however long these tests take: only what they do happens."""
     day = 86400
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         run__delivery_timeout=day,
         run__cancel_timeout=day,

@@ -267,6 +267,7 @@ def test_every_gateway_message_has_examples_that_are_valid() -> None:
             assert checker(f"/messages/{message['name']}")(example["payload"]) == []
 
 
+@pytest.mark.long
 def test_the_two_validators_agree_on_wrong_values() -> None:
     """Taking away or retyping any member of any example is judged alike by the fast validator and the oracle."""
     disagreements = []

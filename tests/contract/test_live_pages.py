@@ -15,6 +15,7 @@ from tests.fixtures.listings import LISTINGS, ROWS, Listing, id_of, moment_of, p
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import Answered
+from tests.fixtures.world import WorldCopy
 
 pytestmark = pytest.mark.xdist_group("pages")  # what its tests share takes long to make
 
@@ -206,12 +207,12 @@ def test_a_cursor_of_a_megabyte_is_refused(stage: Stage, listings: Callable[[str
 
 
 @pytest.fixture(scope="module")
-def narrow(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def narrow(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A server that puts three of each kind into a snapshot at once."""
     kinds = ("channels", "threads", "messages", "active_runs")
     bounds = {f"snapshot__{kind}_max": 3 for kind in kinds}
     folder: Path = tmp_path_factory.mktemp("data")
-    with live_server(module_dsn, folder, **bounds) as live:
+    with live_server(module_world_copy, folder, **bounds) as live:
         stage = Stage(live)
         yield stage
         stage.close()

@@ -15,6 +15,7 @@ from tests.fixtures.scenarios import SCENARIOS
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.wire import fresh, walk
+from tests.fixtures.world import WorldCopy
 
 EDGE = 2**31 - 2
 FAR = 2**53 - 1000
@@ -83,10 +84,10 @@ def test_counts_go_on(own: Stage, edge: int) -> None:
     assert changed["version"] == edge + 1
 
 
-def test_the_time_zone_of_the_session_changes_nothing(database_dsn: str, tmp_path: Path) -> None:
+def test_the_time_zone_of_the_session_changes_nothing(world_copy: WorldCopy, tmp_path: Path) -> None:
     """The same answers, byte for byte, and cursors that go on, under another TimeZone and DateStyle."""
     asks = ("getRun", "listRunSteps", "getMessage", "listThreadMessages", "listThreads", "listActiveRuns", "listEvents")
-    with live_server(database_dsn, tmp_path) as live:
+    with live_server(world_copy, tmp_path) as live:
         stage = Stage(live)
         built = {name: SCENARIOS[name][0](stage) for name in asks}
         listings = {name: build(stage).ask for name, build in LISTINGS.items()}
@@ -100,7 +101,7 @@ def test_the_time_zone_of_the_session_changes_nothing(database_dsn: str, tmp_pat
         for setting in ("TimeZone = 'Asia/Kathmandu'", "DateStyle = 'German'", "IntervalStyle = 'sql_standard'"):
             stage.sql(f"ALTER DATABASE {name} SET {setting}")
         stage.close()
-    with live_server(database_dsn, tmp_path) as live:
+    with live_server(world_copy, tmp_path) as live:
         stage = Stage(live)
         assert stage.sql("SHOW TimeZone") == [("Asia/Kathmandu",)]
         for name, ask in built.items():

@@ -13,6 +13,7 @@ import pytest
 
 from generated.operations import OPERATIONS
 from tests.fixtures.server import Live
+from tests.fixtures.serving import UNMEASURED
 from tests.fixtures.stage import ROOM, Stage
 
 ROOT = Path(__file__).parents[2]
@@ -79,11 +80,12 @@ def run(stage: Stage, who: str, folder: Path) -> tuple[int, str, str]:
         timeout=240,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **UNMEASURED, "PYTHONPATH": str(ROOT)},  # what it tests runs in this process
     )
     return done.returncode, done.stdout + done.stderr, report.read_text() if report.exists() else ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("who", PHASES)
 def test_every_check_on_every_operation(own_live: Live, tmp_path: Path, who: str) -> None:
     code, said, report = run(Stage(own_live), who, tmp_path)

@@ -16,6 +16,8 @@ import pytest
 from db.embedded import Server
 from tests.fixtures.database import connect, fresh_database
 
+pytestmark = pytest.mark.xdist_group("ground plans")  # what its tests share takes long to make
+
 MANY: Final = 100_000
 PAGE: Final = 50
 SEEN: Final = 40

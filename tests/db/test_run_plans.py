@@ -17,6 +17,8 @@ from db.embedded import Server
 from tests.db.run_rows import Rows
 from tests.fixtures.database import connect, fresh_database
 
+pytestmark = pytest.mark.xdist_group("run plans")  # what its tests share takes long to make
+
 RUNS: Final = 100_000
 ACTIVE: Final = 5_000
 PAGE: Final = 50

@@ -18,6 +18,7 @@ from livebox.demo.agent import Lotse
 from livebox.demo.folder_report import FolderReader, Stopped
 from tests.demo.conftest import QUICK, Asking, working
 from tests.fixtures.server import Live, live_server
+from tests.fixtures.world import WorldCopy
 
 Made = Callable[..., Awaitable[Lotse]]
 PHASES = ["find_folder", "list_files", "count_lines", "find_largest", "find_todos", "report"]
@@ -229,9 +230,11 @@ async def test_lost_answers_are_asked_for_again_and_do_nothing_twice(
     assert len(await asking.said(run)) == 1
 
 
-async def test_it_goes_on_when_the_server_comes_back(database_dsn: str, tmp_path: Path, root: Path, gate: Gate) -> None:
+async def test_it_goes_on_when_the_server_comes_back(
+    world_copy: WorldCopy, tmp_path: Path, root: Path, gate: Gate
+) -> None:
     data = tmp_path / "data"
-    with live_server(database_dsn, data) as live:
+    with live_server(world_copy, data) as live:
         port, token = live.port, live.tokens["lotse"]
         lotse = Lotse(live.url, token, root, pace=QUICK, patience=30)
         serving = asyncio.create_task(lotse.serve())
@@ -239,7 +242,7 @@ async def test_it_goes_on_when_the_server_comes_back(database_dsn: str, tmp_path
             run_id = (await Asking(live, alex).run("Please"))["id"]
         await asyncio.to_thread(gate.reached.wait, 30)
     gate.open.set()
-    with live_server(database_dsn, data, http__port=port) as live:
+    with live_server(world_copy, data, http__port=port) as live:
         async with Rest(live.url, live.tokens["alex"]) as alex:
             run = await Asking(live, alex).ended(run_id)
             again = await Asking(live, alex).ended((await Asking(live, alex).run("Once more"))["id"])

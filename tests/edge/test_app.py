@@ -27,6 +27,7 @@ from livebox.settings import Settings
 from tests.edge.raw import connect, exchange, read_response, request
 from tests.edge.samples import SAMPLES
 from tests.fixtures.server import PATIENCE, Client, Clients, Live, client_session, live_server
+from tests.fixtures.world import WorldCopy
 
 
 def test_every_operation_has_its_handler() -> None:
@@ -104,11 +105,11 @@ async def test_metrics_count_requests_by_operation_and_name_nobody(clients: Clie
     assert clients.world.principals["alex"] not in text
 
 
-async def test_metrics_beyond_loopback_need_the_token(database_dsn: str, tmp_path: Path) -> None:
+async def test_metrics_beyond_loopback_need_the_token(world_copy: WorldCopy, tmp_path: Path) -> None:
     outside = _outside_address()
     if outside is None:
         pytest.skip("this machine has no address but loopback")
-    with live_server(database_dsn, tmp_path, http__host=outside, metrics__token="let-me-see") as live:
+    with live_server(world_copy, tmp_path, http__host=outside, metrics__token="let-me-see") as live:
         async with client_session() as session:
             url = f"http://{outside}:{live.port}"
             for token in (None, "x", "let-me-se", "let-me-see2"):
@@ -131,12 +132,12 @@ def _outside_address() -> str | None:
 
 
 async def test_checked_responses_turn_a_broken_one_into_a_failure(
-    database_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world_copy: WorldCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def read(*_: object, **__: object) -> Answer:
         return Answer("ok", b'{"items": [{"id": null}]}')
 
-    with live_server(database_dsn, tmp_path, check__responses=True) as live:
+    with live_server(world_copy, tmp_path, check__responses=True) as live:
         async with client_session() as session:
             owner = Client(session, live.url, live.tokens["owner"])
             assert (await owner.get("/v1/spaces")).status == 200

@@ -25,6 +25,7 @@ from tests.edge.raw import exchange, request
 from tests.edge.samples import BEARER, SAMPLES
 from tests.fixtures.database import connect
 from tests.fixtures.server import Client, Clients, Live, client_session, live_server
+from tests.fixtures.world import WorldCopy
 
 ISSUER = "https://login.example.com"
 AUDIENCE = "livebox"
@@ -340,7 +341,7 @@ async def test_jwts_expire_by_the_clock_of_the_database(own_jwt_live: tuple[Live
 
 
 @pytest.fixture
-def own_jwt_live(database_dsn: str, tmp_path: Path) -> Iterator[tuple[Live, str]]:
+def own_jwt_live(world_copy: WorldCopy, tmp_path: Path) -> Iterator[tuple[Live, str]]:
     """A server that takes JWTs."""
     file = tmp_path / "jwks.json"
     file.write_text(json.dumps(jwks.document({kid: key.public_key() for kid, key in KEYS.items()})))
@@ -349,5 +350,5 @@ def own_jwt_live(database_dsn: str, tmp_path: Path) -> Iterator[tuple[Live, str]
         "auth__jwt_audience": AUDIENCE,
         "auth__jwt_jwks_file": str(file),
     }
-    with live_server(database_dsn, tmp_path / "data", **settings) as live:
+    with live_server(world_copy, tmp_path / "data", **settings) as live:
         yield live, str(file)

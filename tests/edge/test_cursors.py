@@ -15,6 +15,7 @@ from livebox.cursors import CursorInvalid, Cursors
 from tests.edge.raw import exchange, request
 from tests.edge.samples import LISTS, SAMPLES
 from tests.fixtures.server import Client, Clients, Got, Live, client_session, live_server
+from tests.fixtures.world import WorldCopy
 
 KEY = bytes(range(32))
 WHERE: tuple[str, str, dict[str, Any]] = ("listSpaces", "01933b7e-0000-7000-8000-000000000001", {"state": "running"})
@@ -163,16 +164,16 @@ async def test_pages_of_every_size_give_each_item_once_and_end(clients: Clients,
     assert seen == whole
 
 
-async def test_a_cursor_survives_a_restart_and_not_the_loss_of_its_key(database_dsn: str, tmp_path: Path) -> None:
+async def test_a_cursor_survives_a_restart_and_not_the_loss_of_its_key(world_copy: WorldCopy, tmp_path: Path) -> None:
     async def get(live: Live, path: str) -> Got:
         async with client_session() as session:
             return await Client(session, live.url, live.tokens["owner"]).get(path)
 
-    with live_server(database_dsn, tmp_path) as live:
+    with live_server(world_copy, tmp_path) as live:
         cursor = (await get(live, "/v1/spaces?limit=1")).json["next_cursor"]
         second = (await get(live, f"/v1/spaces?limit=1&cursor={cursor}")).json["items"]
-    with live_server(database_dsn, tmp_path) as live:
+    with live_server(world_copy, tmp_path) as live:
         assert (await get(live, f"/v1/spaces?limit=1&cursor={cursor}")).json["items"] == second
     (tmp_path / "keys" / "cursor.key").unlink()
-    with live_server(database_dsn, tmp_path) as live:
+    with live_server(world_copy, tmp_path) as live:
         _assert_invalid(await get(live, f"/v1/spaces?limit=1&cursor={cursor}"))

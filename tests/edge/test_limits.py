@@ -11,6 +11,7 @@ from livebox import limits
 from livebox.limits import Limit, retry_after
 from tests.edge.samples import SAMPLES
 from tests.fixtures.server import Client, Live, client_session, live_server
+from tests.fixtures.world import WorldCopy
 
 
 class Clock:
@@ -87,11 +88,11 @@ def test_retry_after_is_whole_seconds(seconds: float, header: str) -> None:
 
 
 @pytest.fixture
-def narrow(database_dsn: str, tmp_path: Path) -> Iterator[Live]:
+def narrow(world_copy: WorldCopy, tmp_path: Path) -> Iterator[Live]:
     """A server that allows two reads, two writes and three failed authentications, and then next to nothing."""
     few = {f"rl__{name}__rate": 0.01 for name in ("read", "write", "auth")}
     bursts = {"rl__read__burst": 2, "rl__write__burst": 2, "rl__auth__burst": 3}
-    with live_server(database_dsn, tmp_path, **few, **bursts) as live:
+    with live_server(world_copy, tmp_path, **few, **bursts) as live:
         yield live
 
 

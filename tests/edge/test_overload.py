@@ -17,14 +17,15 @@ from psycopg2.extensions import make_dsn, parse_dsn
 
 from tests.fixtures.server import Client, Clients, Got, Live, client_session, live_server
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 
 QUEUE = 6
 
 
 @pytest.fixture
-def small(database_dsn: str, tmp_path: Path) -> Iterator[Live]:
+def small(world_copy: WorldCopy, tmp_path: Path) -> Iterator[Live]:
     """A server in whose lane little can wait."""
-    with live_server(database_dsn, tmp_path, lane__queue_max=QUEUE, jobs__reap_interval=3600) as live:
+    with live_server(world_copy, tmp_path, lane__queue_max=QUEUE, jobs__reap_interval=3600) as live:
         yield live
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.serving import Serving, Spawn
+from tests.fixtures.serving import UNMEASURED, Serving, Spawn
 
 ROUNDS = 4
 
@@ -32,9 +32,10 @@ def killed_within(server: Serving, data: Path, seconds: float) -> None:
     server.process.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_was_acknowledged_survives(spawn: Spawn, data: Path) -> None:
-    server = spawn(LIVEBOX_DATA=str(data)).ready()
+    server = spawn(LIVEBOX_DATA=str(data), **UNMEASURED).ready()
     server.command("world")
     token = server.command("token", "issue", "alex")
     thread = server.command("world", "--id", "thread:Support/General")
@@ -45,7 +46,7 @@ def test_what_was_acknowledged_survives(spawn: Spawn, data: Path) -> None:
         message = server.post(f"/v1/threads/{thread}/messages", request, token)
         acknowledged.append(message)
         killed_within(server, data, random.uniform(0, 0.02))
-        server = spawn(LIVEBOX_DATA=str(data)).ready()
+        server = spawn(LIVEBOX_DATA=str(data), **UNMEASURED).ready()
         # The repeat of a client that did not hear the answer finds what was made.
         assert server.post(f"/v1/threads/{thread}/messages", request, token) == message
     assert [server.get(f"/v1/messages/{message['id']}", token) for message in acknowledged] == acknowledged

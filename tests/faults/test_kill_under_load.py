@@ -18,7 +18,7 @@ from db.embedded import Server
 from tests.faults.crowd import Crowd, Ledger
 from tests.fixtures.database import connect
 from tests.fixtures.replay import assert_lawful
-from tests.fixtures.serving import Serving, Spawn
+from tests.fixtures.serving import UNMEASURED, Serving, Spawn
 from tests.fixtures.waiting import eventually
 
 PEOPLE: Final = 8
@@ -30,6 +30,7 @@ DATABASE_TOO: Final = 0.1
 ROOM: Final = {f"LIVEBOX_RL_{name}_{what}": "100000" for name in ("READ", "WRITE") for what in ("RATE", "BURST")}
 AT_WORK: Final = {
     **ROOM,
+    **UNMEASURED,
     "LIVEBOX_LOG_LEVEL": "error",
     "LIVEBOX_RUN_CLAIM_LEASE": "2",
     "LIVEBOX_RUN_DELIVERY_TIMEOUT": "10",
@@ -97,6 +98,7 @@ def kills(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("kills"))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 async def test_what_was_acknowledged_is_there_once_and_nothing_is_stuck(spawn: Spawn, data: Path, kills: int) -> None:
     seed = random.randrange(2**32)

@@ -9,10 +9,10 @@ import pytest_asyncio
 
 from db import Database
 from tests.jobs.watch import Watch
-from tests.runs.conftest import other, stage, world_template
+from tests.runs.conftest import READERS, other, stage
 from tests.runs.stage import Stage
 
-__all__ = ["other", "stage", "world_template"]
+__all__ = ["other", "stage"]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def watch(stage: Stage) -> Watch:
 @pytest_asyncio.fixture
 async def db_of_another(stage: Stage) -> AsyncIterator[Database]:
     """What another process holds of the same database."""
-    database = Database(stage.dsn)
+    database = Database(stage.dsn, readers=READERS)
     await database.start()
     yield database
     await database.stop()

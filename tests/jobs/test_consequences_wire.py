@@ -19,14 +19,15 @@ from tests.fixtures.server import live_server
 from tests.fixtures.serving import Spawn
 from tests.fixtures.stage import Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 from tests.jobs.queue import fill
 
 ENDED = "SELECT state_reason FROM livebox.runs WHERE id = %s AND state = 'cancelled'"
 
 
-async def test_a_server_ends_at_once_what_a_change_concerns(database_dsn: str, tmp_path: Path) -> None:
+async def test_a_server_ends_at_once_what_a_change_concerns(world_copy: WorldCopy, tmp_path: Path) -> None:
     """Nobody looks for an hour: the change itself wakes the job."""
-    with live_server(database_dsn, tmp_path, jobs__reap_interval=3600) as live:
+    with live_server(world_copy, tmp_path, jobs__reap_interval=3600) as live:
         stage = Stage(live)
         owner, lotse = stage.as_(OWNER), stage.as_("lotse")
         first, second, third = stage.running(), stage.running(by=OWNER), stage.waiting(by=OWNER)

@@ -8,13 +8,14 @@ from pathlib import Path
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 
 SLOW = 3600
 
 
-def test_what_was_heard_is_written_when_the_server_stops(database_dsn: str, tmp_path: Path) -> None:
+def test_what_was_heard_is_written_when_the_server_stops(world_copy: WorldCopy, tmp_path: Path) -> None:
     with live_server(
-        database_dsn,
+        world_copy,
         tmp_path,
         run__life_flush_interval=SLOW,
         run__delivery_timeout=86400,

@@ -6,14 +6,13 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from db import Answer, Caller, Database
 from generated.validators import checker, response_errors
 from livebox.world import World
-from tests.fixtures.database import connect
+from tests.fixtures.database import Session
 
 LIMITS: Final = {
     "event.body_max_bytes": 4096,
@@ -89,6 +88,14 @@ class Stage:
     dsn: str
     world: World
     _marks: dict[str, int] = field(default_factory=dict)
+    _session: Session = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._session = Session(self.dsn)
+
+    def close(self) -> None:
+        """End the connection of `sql`."""
+        self._session.close()
 
     # --- operations -------------------------------------------------------------------------------------------------
 
@@ -249,7 +256,7 @@ class Stage:
 
     def sql(self, statement: str, *values: object) -> list[dict[str, Any]]:
         """Plain SQL on this database."""
-        with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+        with self._session.cursor() as cursor:
             cursor.execute(statement, values or None)
             if cursor.description is None:
                 return []

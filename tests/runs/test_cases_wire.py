@@ -13,15 +13,16 @@ import pytest
 from tests.fixtures.server import PATIENCE, live_server
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import fresh
+from tests.fixtures.world import WorldCopy
 from tests.runs.test_lifecycle_wire import control, later
 
 MOST = 2
 
 
 @pytest.fixture
-def own(database_dsn: str, tmp_path: Path) -> Iterator[Stage]:
+def own(world_copy: WorldCopy, tmp_path: Path) -> Iterator[Stage]:
     """The world of a server that takes few follow-ups and can be started again."""
-    with live_server(database_dsn, tmp_path, run__followups_max=MOST) as live:
+    with live_server(world_copy, tmp_path, run__followups_max=MOST) as live:
         stage = Stage(live)
         yield stage
         stage.close()
@@ -137,8 +138,8 @@ def test_receipts_at_the_limit_and_after_the_end_are_true(own: Stage) -> None:
     control(own, "ackFollowup", held, message_id=taken[0]).refused(409, "run_ended")
 
 
-def test_receipts_during_a_shutdown_are_true(database_dsn: str, tmp_path: Path) -> None:
-    with live_server(database_dsn, tmp_path, run__followups_max=1000) as live:
+def test_receipts_during_a_shutdown_are_true(world_copy: WorldCopy, tmp_path: Path) -> None:
+    with live_server(world_copy, tmp_path, run__followups_max=1000) as live:
         before = Stage(live)
         held = before.running()
         wire, thread_id = before.as_("alex"), held.run["thread_id"]

@@ -225,6 +225,7 @@ async def test_every_denial_has_a_reason_to_end_with(stage: Stage) -> None:
         assert row["reason"] in reasons, denial
 
 
+@pytest.mark.long
 async def test_two_starts_have_one_winner(stage: Stage) -> None:
     other = Database(stage.dsn)
     await other.start()

@@ -14,6 +14,7 @@ from livebox.client import Rest
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import Answered
+from tests.fixtures.world import WorldCopy
 
 KEYS = ("run.claim_lease", "run.holder_grace")
 
@@ -165,7 +166,7 @@ def test_answer_reaches_an_adapter_that_came_back(moving: Stage) -> None:
     control(moving, "resumeRun", Held(item["run"], item["token"])).ok()
 
 
-async def test_client(module_dsn: str, tmp_path: Path) -> None:
+async def test_client(module_world_copy: WorldCopy, tmp_path: Path) -> None:
     """The SDK has a word for each of it."""
 
     def prepared(live: Live) -> tuple[Held, str, str]:
@@ -175,7 +176,7 @@ async def test_client(module_dsn: str, tmp_path: Path) -> None:
         stage.close()
         return found
 
-    with live_server(module_dsn, tmp_path) as live:
+    with live_server(module_world_copy, tmp_path) as live:
         held, message, token = await asyncio.to_thread(prepared, live)
         async with Rest(live.url, token) as rest:
             renewal = await rest.renew_invocation_token(held.id, held.token)

@@ -28,6 +28,7 @@ from tests.fixtures.database import connect, fresh_database
 from tests.fixtures.replay import LAWS
 from tests.jobs.watch import NOON, Watch
 from tests.runs.changes import follow, grant, move, must, status
+from tests.runs.conftest import READERS
 from tests.runs.run_model import ESCALATION, GENERAL, LIFE, Model, Run, Token
 from tests.runs.stage import Outcome, Stage, Work
 
@@ -58,6 +59,11 @@ EVERYTHING: Final = " || ".join(
     f"coalesce((SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM livebox.{table} t), '')"
     for table in ("runs", "run_steps", "run_followups", "messages", "threads", "events", "principals")
 )
+BROKEN: Final = " UNION ALL ".join(
+    f"SELECT $${law}$$, to_jsonb(broken) FROM ({statement}) broken" for law, statement in LAWS.items()
+)
+PREPARED: Final = {"state": STATE, "laws": BROKEN, "everything": f"SELECT {EVERYTHING}"}
+"""What is asked after each step: planned once for a history, not each time."""
 
 T = TypeVar("T")
 
@@ -78,15 +84,19 @@ class Machine(RuleBasedStateMachine):
         name, world = template
         dsn = self._open.enter_context(fresh_database(server, name))
         self._runner = self._open.enter_context(asyncio.Runner())
-        database = Database(dsn)
+        database = Database(dsn, readers=READERS)
         self.go(database.start())
         self._open.callback(lambda: self.go(database.stop()))
         world = World(
             dict(world.principals), dict(world.groups), dict(world.spaces), dict(world.channels), dict(world.threads)
         )
         self.stage = Stage(database, dsn, world)
+        self._open.callback(self.stage.close)
         self.watch = Watch(self.stage)
         self._sql = self._open.enter_context(closing(connect(dsn)))
+        with self._sql.cursor() as cursor:
+            for called, statement in PREPARED.items():
+                cursor.execute(f"PREPARE {called} AS {statement}", {"noon": NOON})
         self.before = ""
         self.draw: Callable[..., Any]
 
@@ -300,7 +310,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def database_is_the_model(self) -> None:
-        found = json.loads(self.ask(STATE, noon=NOON)[0][0])
+        found = json.loads(self.ask("EXECUTE state")[0][0])
         assert found["ids"].keys() == self.model.runs.keys()
         for message, run_id in found["ids"].items():
             self.model.runs[message].id = run_id
@@ -309,10 +319,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def laws_hold(self) -> None:
-        statement = " UNION ALL ".join(
-            f"SELECT $${law}$$, to_jsonb(broken) FROM ({law_sql}) broken" for law, law_sql in LAWS.items()
-        )
-        assert self.ask(statement) == []
+        assert self.ask("EXECUTE laws") == []
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
@@ -331,14 +338,14 @@ class Machine(RuleBasedStateMachine):
             "WITH moved AS (UPDATE public.hands SET at = %(at)s) UPDATE livebox.service SET touched_at = %(at)s RETURNING 1",
             at=self.watch.time(self.model.now),
         )
-        self.before = self.ask(f"SELECT {EVERYTHING}")[0][0]
+        self.before = self.ask("EXECUTE everything")[0][0]
 
     def told(self, what: str, outcome: Outcome, expected: str, *, changed: bool = False) -> None:
         """The answer is the one that the model gives; a refusal has changed nothing at all."""
         assert outcome.code == expected, (what, outcome)
         Machine.met[f"{what} {expected}"] += 1
         if expected not in DONE and not changed:
-            assert self.ask(f"SELECT {EVERYTHING}")[0][0] == self.before
+            assert self.ask("EXECUTE everything")[0][0] == self.before
 
     def one_of(self, choices: Sequence[T]) -> T:
         chosen: T = self.draw(st.sampled_from(choices))
@@ -370,6 +377,7 @@ class Machine(RuleBasedStateMachine):
         )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 def test_any_history(server: Server, world_template: tuple[str, World], request: pytest.FixtureRequest) -> None:
     Machine.met.clear()
