@@ -21,6 +21,7 @@ CHUNK: Final = 10
 LIMITS: Final = {
     "run.delivery_timeout": 300,
     "run.cancel_timeout": 30,
+    "run.interrupt_grace": 30,
     "run.stall_after": 300,
     "run.stale_after": 120,
     "service.gap": 30,
