@@ -11,6 +11,7 @@ import pytest
 from generated.gateway_messages import CLOSES
 from tests.fixtures.server import Clients, Live, live_server
 from tests.fixtures.stage import Stage
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import CHECKERS, Devices
 from tests.gateway.raw_socket import BINARY, CONTINUATION, PING, PONG, TEXT, entered, frame, problem_of, raw
 
@@ -20,9 +21,9 @@ SOME_ID = "01933b7e-0000-7000-8000-00000000abcd"
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         gateway__max_frame_bytes=LIMIT,
         gateway__max_violations=VIOLATIONS,
@@ -153,6 +154,13 @@ async def test_a_frame_above_the_limit_ends_the_session(live: Live, length: int,
         send_pieces(alex, sized(length), pieces)
         assert await alex.closed() == CLOSES["frame_too_large"].code
         assert not [found for found in alex.got if found.opcode == TEXT and found.json["type"] == "pong"]
+
+
+async def test_the_code_arrives_also_while_the_rest_is_still_being_sent(live: Live) -> None:
+    for _ in range(5):
+        async with entered(live, "alex") as alex:
+            alex.writer.write(frame(b" " * (8 << 20)))
+            assert await alex.closed() == CLOSES["frame_too_large"].code
 
 
 async def test_a_length_alone_is_enough_to_refuse(live: Live) -> None:
