@@ -9,6 +9,7 @@ import pytest
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Devices
 from tests.gateway.raw_socket import PING, entered
 
@@ -16,12 +17,12 @@ BURST = 10
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     tight = {f"rl__{name}__rate": 0.01 for name in ("read", "patch")} | {
         f"rl__{name}__burst": BURST for name in ("read", "patch")
     }
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         gateway__send_queue_soft_bytes=64 * 1024,
         gateway__send_queue_hard_bytes=1 << 20,
