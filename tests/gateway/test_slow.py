@@ -14,6 +14,7 @@ from generated.gateway_messages import CLOSES
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Device, Devices
 from tests.gateway.raw_socket import Raw, frame, handshake
 from tests.gateway.test_focus import shows, still
@@ -24,9 +25,9 @@ SLOW = 2.0
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         gateway__send_queue_soft_bytes=SOFT,
         gateway__send_queue_hard_bytes=HARD,
