@@ -11,15 +11,16 @@ from livebox.world import OWNER
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Device, Devices
 
 GRACE = 0.6
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         run__interrupt_grace=GRACE,
         run__life_flush_interval=0.1,
