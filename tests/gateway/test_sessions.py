@@ -23,6 +23,7 @@ from livebox.world import OWNER
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Stage
 from tests.fixtures.waiting import eventually
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Devices
 from tests.gateway.raw_socket import PING, PONG, entered, frame, raw
 
@@ -34,12 +35,12 @@ CLOSE = {name: close.code for name, close in CLOSES.items()}
 
 
 @pytest.fixture(scope="module")
-def live(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("keys")
     file = Path(folder) / "jwks.json"
     file.write_text(json.dumps(jwks.document({"k": KEY.public_key()})))
     with live_server(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         gateway__sessions_max=SESSIONS,
         gateway__hello_timeout=0.5,
@@ -161,8 +162,8 @@ async def test_pages_from_elsewhere_are_told_so(live: Live, origin: str) -> None
         assert not [got for got in connection.got if got.opcode == 1]
 
 
-async def test_failed_attempts_are_limited(database_dsn: str, tmp_path: Path) -> None:
-    with live_server(database_dsn, tmp_path, rl__auth__rate=0.01, rl__auth__burst=3) as live:
+async def test_failed_attempts_are_limited(world_copy: WorldCopy, tmp_path: Path) -> None:
+    with live_server(world_copy, tmp_path, rl__auth__rate=0.01, rl__auth__burst=3) as live:
         for _ in range(3):
             async with raw(live) as connection:
                 connection.say("hello", token="lbx_guess")
@@ -175,10 +176,10 @@ async def test_failed_attempts_are_limited(database_dsn: str, tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def beating(module_dsn: str, tmp_path_factory: pytest.TempPathFactory, live: Live) -> Iterator[Live]:
+def beating(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory, live: Live) -> Iterator[Live]:
     """A second server on the same database that pings often."""
     other = Live(
-        module_dsn,
+        module_world_copy,
         tmp_path_factory.mktemp("data"),
         {"gateway.heartbeat_interval": BEAT, "gateway.max_frame_bytes": 1 << 20},
     )
