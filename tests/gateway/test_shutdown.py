@@ -11,6 +11,7 @@ import aiohttp
 from generated.gateway_messages import CLOSES
 from tests.fixtures.server import Live
 from tests.fixtures.stage import Stage
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Devices
 from tests.gateway.raw_socket import entered, raw
 
@@ -20,8 +21,8 @@ SPREAD = 3
 class Stopping:
     """A server that the test stops itself."""
 
-    def __init__(self, dsn: str, folder: Path) -> None:
-        self.live = Live(dsn, folder, {"gateway.shutdown_spread": SPREAD})
+    def __init__(self, copy: WorldCopy, folder: Path) -> None:
+        self.live = Live(copy, folder, {"gateway.shutdown_spread": SPREAD})
         self.live.start()
 
     async def stop(self) -> None:
@@ -31,8 +32,8 @@ class Stopping:
         self.live.loop.call_soon_threadsafe(self.live.loop.stop)
 
 
-async def test_everybody_is_told_and_closed(database_dsn: str, tmp_path: Path) -> None:
-    server = Stopping(database_dsn, tmp_path)
+async def test_everybody_is_told_and_closed(world_copy: WorldCopy, tmp_path: Path) -> None:
+    server = Stopping(world_copy, tmp_path)
     live = server.live
     stage = Stage(live)
     held = stage.running()
@@ -62,9 +63,9 @@ async def test_everybody_is_told_and_closed(database_dsn: str, tmp_path: Path) -
     server.end()
 
 
-async def test_an_accepted_frame_is_answered_before_the_end(database_dsn: str, tmp_path: Path) -> None:
+async def test_an_accepted_frame_is_answered_before_the_end(world_copy: WorldCopy, tmp_path: Path) -> None:
     """A beat that waits for the database while the server is told to stop."""
-    server = Stopping(database_dsn, tmp_path)
+    server = Stopping(world_copy, tmp_path)
     live = server.live
     stage = Stage(live)
     held = stage.running()
