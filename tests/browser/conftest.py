@@ -10,11 +10,13 @@ import pytest
 import pytest_asyncio
 
 from db.embedded import Server
+from livebox.world import World
 from tests.browser.chromium import Chromium, Page, Program, program
 from tests.fixtures.database import fresh_database
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import fresh
+from tests.fixtures.world import WorldCopy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,9 +35,11 @@ def chromium_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Progr
 
 
 @pytest.fixture(scope="session")
-def live(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(server: Server, world_template: tuple[str, World], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One server with the test world for all tests of the page: each test makes runs and threads of its own in it."""
-    with fresh_database(server, template) as dsn, live_server(dsn, tmp_path_factory.mktemp("data")) as live:
+    name, world = world_template
+    folder = tmp_path_factory.mktemp("data")
+    with fresh_database(server, name) as dsn, live_server(WorldCopy(dsn, world), folder) as live:
         yield live
 
 
