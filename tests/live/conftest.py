@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from tests.live.process import Process
-from tests.runs.conftest import other, stage, world_template
+from tests.runs.conftest import other, stage
 from tests.runs.stage import Stage
 
-__all__ = ["other", "stage", "world_template"]
+__all__ = ["other", "stage"]
 
 
 @pytest_asyncio.fixture

@@ -71,9 +71,9 @@ class Process:
 
     async def die(self) -> None:
         """kill -9: nothing is saved any more, and nobody says that it is there."""
-        for loop in (*self.plane._loops, *self.plane._keeper._loops):  # noqa: SLF001
+        for loop in (*self.plane._loops, *self.plane._keeper._loops):
             await loop.stop()
-        self.plane._entries.clear()  # noqa: SLF001
+        self.plane._entries.clear()
         for neighbour in self.neighbours:
             neighbour.neighbours.remove(self)
 

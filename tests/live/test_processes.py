@@ -123,15 +123,15 @@ async def test_a_process_that_starts_frees_what_dead_ones_of_its_machine_had(sta
 async def test_an_owner_that_was_taken_for_dead_saves_nothing(stage: Stage, here: Process, there: Process) -> None:
     _, work = await stage.working()
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("mine"))
-    here.plane._keeper._saves._interval = 1e6  # noqa: SLF001
+    here.plane._keeper._saves._interval = 1e6
     here.deaf = True
-    await here.plane._polling.stop()  # noqa: SLF001
+    await here.plane._polling.stop()
     version = await here.patch(work, version, headline("not saved"))
     stage.sql("DELETE FROM livebox.live_owners WHERE owner = %s", here.plane.owner)
     taken = await patched_in_time(there, work, version, "theirs")
     # By what it knows it still serves the run; nothing of that reaches anybody.
     assert await here.patch(work, version, headline("nobody sees"), quick=True) == version + 1
-    await here.plane._keeper.save()  # noqa: SLF001
+    await here.plane._keeper.save()
     await eventually(lambda: not here.plane.serves(work.run_id))
     assert (await here.get_run(work.run_id))["headline"] in ("theirs", "mine")
     await eventually(lambda: stage.row(work.run_id)["document"] == {"headline": "theirs"})
@@ -162,7 +162,7 @@ async def test_a_raise_elsewhere_while_patches_come(stage: Stage, here: Process,
         run = await here.get_run(work.run_id)
         assert run["headline"] == written
         assert run["version"] >= version
-    await here.plane._keeper.save()  # noqa: SLF001
+    await here.plane._keeper.save()
     shown = await here.get_run(work.run_id)
     await eventually(lambda: all(device.run["version"] == shown["version"] for device in devices))
     assert quiet(devices[0].run) == quiet(devices[1].run) == quiet(shown) == quiet(await there.get_run(work.run_id))
@@ -179,13 +179,13 @@ async def test_a_lost_poke_is_healed(stage: Stage, here: Process, there: Process
     await eventually(lambda: device.run.get("step_count") == 1 and device.run.get("headline") == "here")
     await eventually(
         lambda: (entry := here.plane._entries[work.run_id]).version > version and entry.server["step_count"] == 1
-    )  # noqa: SLF001
+    )
     there.leave(work.run_id, device)
 
 
 async def test_an_end_elsewhere_is_recorded_by_the_owner_once(stage: Stage, here: Process, there: Process) -> None:
     _, work = await stage.working()
-    here.plane._keeper._saves._interval = 1e6  # noqa: SLF001
+    here.plane._keeper._saves._interval = 1e6
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("first"))
     await here.patch(work, version, headline("last"))
     answer = await there.control("finish_run", work, {"state": "completed"})
@@ -217,7 +217,7 @@ async def test_a_token_that_was_replaced_elsewhere(stage: Stage, here: Process, 
     await stage.say("alex", message["thread_id"], body="This week")
     (again,) = await stage.claim("lotse", db=there.database)
     assert again.invocation["claim_id"] != work.invocation["claim_id"]
-    await eventually(lambda: here.plane._entries[work.run_id].claim_id == again.invocation["claim_id"])  # noqa: SLF001
+    await eventually(lambda: here.plane._entries[work.run_id].claim_id == again.invocation["claim_id"])
     version = (await here.get_run(work.run_id))["version"]
     for quick in (True, False):
         assert (await refused(here, work, version, quick=quick)).code in ("invocation_superseded", "token_expired")
@@ -233,7 +233,7 @@ async def test_who_looks_is_told_across_processes(stage: Stage, here: Process, t
     assert here.plane.is_watched(work.run_id)
     assert heard == [(work.run_id, True)]
     there.leave(work.run_id, device)
-    here.plane.watchers._until = dict.fromkeys(here.plane.watchers._until, 0.0)  # noqa: SLF001  # six seconds later
+    here.plane.watchers._until = dict.fromkeys(here.plane.watchers._until, 0.0)  # six seconds later
     await eventually(lambda: heard == [(work.run_id, True), (work.run_id, False)])
     mine = await here.look(work.run_id)
     here.leave(work.run_id, mine)
