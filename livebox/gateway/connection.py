@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import WSCloseCode, web
+from aiohttp import WebSocketError, WSCloseCode, web
 
 from generated.gateway_messages import CLOSES
 from livebox.gateway.frames import Frame
@@ -20,6 +20,8 @@ from livebox.gateway.frames import Frame
 SUBPROTOCOL: Final = "livebox.v1"
 CLOSE_PATIENCE: Final = 2.0
 """Seconds in which a client answers that the session is closed, before the connection is cut."""
+LINGER: Final = 0.02
+"""Seconds between two looks at whether a client that sent what is no frame has closed."""
 GATHER_MAX: Final = 256 * 1024
 """Bytes that gather at most before they are written."""
 
@@ -70,6 +72,7 @@ class Connection(web.WebSocketResponse):
         self._hot = False
         self._reading: asyncio.Task[None] | None = None
         self._idle = False
+        self._lingers = False
         self.heard = True
         self.ending = 0
         self.on_overflow: Callable[[], None] | None = None
@@ -184,6 +187,8 @@ class Connection(web.WebSocketResponse):
         """Close it with the code that was decided, and wait until the client knows, for a while."""
         try:
             await self.close(code=self.ending or WSCloseCode.OK)
+            if self._lingers:
+                await self._linger()
         finally:
             if self.unsent():
                 self.abort()
@@ -195,6 +200,23 @@ class Connection(web.WebSocketResponse):
         self.flush()
         # Waiting for the network here would wait for ever for a device that does not read.
         return await super().close(code=code, message=message, drain=False)
+
+    def _set_code_close_transport(self, code: WSCloseCode) -> None:
+        # Cutting a connection on which something still arrives makes the network forget what was said last.
+        self._lingers = isinstance(self._exception, WebSocketError)
+        if self._lingers:
+            self._close_code = code
+        else:
+            super()._set_code_close_transport(code)
+
+    async def _linger(self) -> None:
+        """Take and forget what still comes, until the client closes as well."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CLOSE_PATIENCE
+        # A transport has no event for this.
+        while self._transport and not self._transport.is_closing() and loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(LINGER)
+        self._close_transport()
 
     def _reset_heartbeat(self) -> None:
         """aiohttp's own pings stay off: one watch looks after all sessions."""

@@ -159,7 +159,9 @@ async def test_a_frame_above_the_limit_ends_the_session(live: Live, length: int,
 async def test_the_code_arrives_also_while_the_rest_is_still_being_sent(live: Live) -> None:
     for _ in range(5):
         async with entered(live, "alex") as alex:
+            alex.writer.transport.set_write_buffer_limits(0)
             alex.writer.write(frame(b" " * (8 << 20)))
+            await alex.writer.drain()
             assert await alex.closed() == CLOSES["frame_too_large"].code
 
 
