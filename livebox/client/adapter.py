@@ -38,8 +38,10 @@ class Adapter:
 
     What `work` gives is the summary of the completed run. An exception ends it as failed (`WorkFailed` with words for
     people), a request to cancel as cancelled, `leave` or a signal as failed: each run that was begun is ended exactly
-    once, also when the server was away meanwhile. `concurrency` runs go at once. `name` is what people read where it
-    says why it failed. `model`, `billing_mode_used` and so on go into `start`. Where there is no gateway it asks for work every `poll` seconds.
+    once, also when the server was away meanwhile.
+
+    `concurrency` runs go at once. `name` is what people read where it says why it failed. `model`, and what else
+    `start` holds, is told when a run starts. Where there is no gateway it asks for work every `poll` seconds.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ class RunHandle(Draft):
                     raise RunLost("run_ended")
                 await self._mailbox.fetch()  # so that one whose push was lost is not passed over
                 messages = await self._mailbox.take_all()
-            self.hear(await self._holder.resume())
+            self.hear(await self._holder.resume(self.run))
         return Answer(messages, _chosen(messages[0].get("body", ""), choices or {}))
 
     async def followups(self) -> AsyncIterator[Message]:
@@ -218,11 +218,12 @@ class RunHandle(Draft):
 
     async def _ask(self, prompt: str, choices: Mapping[str, str] | None) -> None:
         if self.run["state"] == "waiting_input":  # begun again with another question than the one that was answered
-            self.hear(await self._holder.resume())
+            self.hear(await self._holder.resume(self.run))
         await self.flush()
+        question_id = str(uuid.uuid4())
         while True:
             try:
-                run = await self._holder.wait_for_input(prompt, choices)
+                run = await self._holder.wait_for_input(prompt, choices, question_id)
             except Problem as problem:
                 if problem.code != "followups_pending":
                     raise

@@ -58,13 +58,18 @@ class Holder:
         """Update or finish a step."""
         await self.told(lambda token: self._rest.update_run_step(self.run_id, step_id, token, request))
 
-    async def wait_for_input(self, prompt: str, choices: Mapping[str, str] | None) -> Run:
+    async def wait_for_input(self, prompt: str, choices: Mapping[str, str] | None, question_id: str) -> Run:
         """From running to waiting_input."""
-        return await self.told(lambda token: self._rest.await_run_input(self.run_id, token, prompt, choices))
 
-    async def resume(self) -> Run:
-        """From waiting_input to running."""
-        return await self.told(lambda token: self._rest.resume_run(self.run_id, token))
+        def asked(token: str) -> Awaitable[Run]:
+            return self._rest.await_run_input(self.run_id, token, prompt, choices, question_id=question_id)
+
+        return await self.told(asked)
+
+    async def resume(self, run: Run) -> Run:
+        """From waiting_input to running; `run` is what waits, with its question."""
+        question_id = run.get("question", {}).get("question_id")
+        return await self.told(lambda token: self._rest.resume_run(self.run_id, token, question_id=question_id))
 
     async def followups(self) -> list[RunFollowupMessage]:
         """Those that wait to be taken, in order."""

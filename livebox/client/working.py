@@ -191,7 +191,7 @@ class Working:
         if handle.run["state"] in ENDED:
             return
         if handle.run["state"] == "waiting_input" and request["state"] != "failed":
-            handle.hear(await self._holder.resume())
+            handle.hear(await self._holder.resume(handle.run))
         await handle.flush()
         try:
             run = await self._holder.finish(request)

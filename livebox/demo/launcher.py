@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 import uuid
@@ -153,12 +152,18 @@ async def _show_page(address: str) -> None:
     The token is behind the #, which no browser sends, and the page takes it out of the address.
     """
     click.echo(f"\nWatch it as Alex in a browser: {address}")
-    if sys.stdout.isatty() and _has_screen() and await asyncio.to_thread(webbrowser.open, address):
+    browser = _browser() if sys.stdout.isatty() else None
+    if browser is not None and await asyncio.to_thread(browser.open, address):
         await asyncio.sleep(PAGE_PAUSE)
 
 
-def _has_screen() -> bool:
-    return sys.platform in ("darwin", "win32") or any(name in os.environ for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+def _browser() -> webbrowser.BaseBrowser | None:
+    """A browser with a window; None where there is none, or only one that would take the terminal."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    return None if type(browser) is webbrowser.GenericBrowser else browser
 
 
 def _invite(url: str, token: str, report: Asked) -> None:

@@ -410,10 +410,12 @@ class Fake:
         self.held(run_id, token)
         if name in ("start", "resume"):
             if run["state"] != "running":
+                if name == "resume":
+                    assert body.get("question_id") == run["question"].get("question_id")
                 self.calls[name] += 1
                 self.change(run_id, [{"op": "add", "path": "/state", "value": "running"}])
         elif name == "await-input" or name == "await":
-            if run["state"] != "waiting_input":
+            if run.get("question", {}).get("question_id") != body["question_id"]:
                 if any(each["followup"]["state"] == "pending" for each in self.followups[run_id]):
                     raise Refusal(409, "followups_pending")
                 self.calls["await"] += 1
