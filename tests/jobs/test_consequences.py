@@ -121,7 +121,8 @@ async def test_a_step_looks_at_few_and_ends_fewer(stage: Stage) -> None:
     await disables_person(stage, "")
     await consequences(stage.db, chunk=20).sweep()
     counts = stage.sql(
-        "SELECT jsonb_array_length(a->'effects') AS n FROM livebox.lane_batches, jsonb_array_elements(answers->'answers') a "
+        "SELECT (SELECT count(*) FROM jsonb_array_elements(a->'effects') e WHERE e->>'to' = 'cancelled') AS n "
+        "FROM livebox.lane_batches, jsonb_array_elements(answers->'answers') a "
         "WHERE a->'effects' @> '[{\"to\": \"cancelled\"}]' ORDER BY batch"
     )
     assert [row["n"] for row in counts] == [10, TOGETHER, TOGETHER, 8]
