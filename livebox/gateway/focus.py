@@ -89,7 +89,7 @@ class Focus:
         for thread_id in threads:
             self._by_thread[thread_id].add(session)
         session.runs = runs
-        for run_id in runs:
+        for run_id in [*runs]:  # what is lost meanwhile is taken out of it
             await self._attach(session, run_id)
 
     async def again(self, session: Session) -> None:
