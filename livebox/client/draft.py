@@ -48,8 +48,15 @@ class Draft:
         return copied
 
     def edit(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """Let `change` alter the members as it likes: `run.edit(lambda live: live.update(...))`."""
-        change(self._members)
+        """Let `change` alter the members as it likes: `run.edit(lambda live: live.update(...))`.
+
+        Raises TypeError for what is no JSON, and changes nothing then.
+        """
+        altered = self.snapshot()
+        change(altered)
+        msgspec.json.encode(altered)
+        self._members.clear()
+        self._members.update(altered)
         self._changed()
 
     @property

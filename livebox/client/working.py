@@ -192,7 +192,10 @@ class Working:
             return
         if handle.run["state"] == "waiting_input" and request["state"] != "failed":
             handle.hear(await self._holder.resume(handle.run))
-        await handle.flush()
+        try:
+            await handle.flush()
+        except (Problem, Unreachable, ValueError, TypeError) as error:  # nothing that is shown may keep it from ending
+            _log.error("run %s: its last content is not shown: %s", handle.id, error)
         try:
             run = await self._holder.finish(request)
         except Problem as problem:
@@ -282,6 +285,8 @@ class Working:
                 self._lose(lost)
             except (Problem, Unreachable) as error:
                 _log.warning("run %s: %s", self.handle.id, error)
+            except Exception:
+                _log.exception("run %s: a part beside the work failed", self.handle.id)
 
         task = asyncio.create_task(guarded())
         self._background.add(task)

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from generated.models import Channel, Message, Run
-from livebox.client import Rest
+from livebox.client import Livebox, Rest
 from livebox.commands._server import Server, server_options
 from livebox.demo.follow import watch
 from livebox.demo.view import view
@@ -58,7 +58,7 @@ def command(
         raise click.UsageError("say where: either --to or --thread")
     body = sys.stdin.read() if text == "-" else text
 
-    async def said(rest: Rest) -> Said:
+    async def said(rest: Livebox) -> Said:
         channels = [channel async for channel in rest.list_channels()] if place or mentions else []
         where = thread or (await _channel(rest, channels, place or ""))["main_thread_id"]
         agents = await _agents(rest, channels, mentions)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from generated.models import Run
-from livebox.client import ENDED, Rest
+from livebox.client import ENDED, Livebox, Rest
 from livebox.demo.view import View
 
 LOOK_EVERY: Final = 0.05  # seconds
@@ -25,11 +25,11 @@ async def follow(rest: Rest, message_id: str, after: int, view: View) -> tuple[l
     return states, run
 
 
-async def watch(rest: Rest, run: Run, view: View) -> Run:
+async def watch(livebox: Livebox, run: Run, view: View) -> Run:
     """Show a run until it has ended, whatever it went through before; the ended run."""
     state = ""
     try:
-        async for newer in rest.watch_run(run["id"], every=LOOK_EVERY):
+        async for newer in livebox.follow_run(run["id"]):
             run = newer
             view.run(run)
             if run["state"] != state:

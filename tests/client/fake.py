@@ -102,6 +102,9 @@ class Fake:
         self.heartbeat_interval_ms = 20_000
         self.before_ready: Callable[[], None] = lambda: None
         self.unseen: set[str] = set()
+        self.expired: set[str] = set()
+        self.renewed: set[str] = set()
+        self.expires_at = LATER
         self.said: list[dict[str, Any]] = []
         self.url = ""
         self._tasks: set[asyncio.Future[None]] = set()
@@ -373,6 +376,10 @@ class Fake:
 
     def held(self, run_id: str, token: str) -> dict[str, Any]:
         run = self.runs[run_id]
+        if token in self.expired:
+            raise Refusal(401, "token_expired")
+        if token in self.renewed:
+            raise Refusal(409, "token_renewed")
         if self.tokens.get(run_id) != token:
             raise Refusal(409, "invocation_superseded")
         if run["state"] in ("completed", "failed", "cancelled"):
@@ -399,14 +406,26 @@ class Fake:
             "version": run["version"],
             "cancel_requested": "cancel" in run,
             "followups_pending": len(waiting),
-            "token_expires_at": LATER,
+            "token_expires_at": self.expires_at,
         }
+
+    def renew(self, run_id: str, token: str) -> dict[str, Any]:
+        if token in self.renewed or self.tokens[run_id] != token:
+            raise Refusal(409, "invocation_superseded")
+        self.calls["renew"] += 1
+        self.expired.discard(token)
+        self.renewed.add(token)
+        self.expires_at = LATER
+        self.tokens[run_id] = f"token-{uuid.uuid4()}"
+        return {"run_id": run_id, "token": self.tokens[run_id], "expires_at": LATER}
 
     def control(self, method: str, run_id: str, rest: list[str], token: str, body: Any) -> tuple[int, Any]:
         run = self.runs[run_id]
         name = rest[-1] if rest else ""
         if name == "finish" and self.ends[run_id] and self.ends[run_id][0] == body and self.tokens[run_id] == token:
             return 200, run
+        if name == "renew-token":
+            return 200, self.renew(run_id, token)
         self.held(run_id, token)
         if name in ("start", "resume"):
             if run["state"] != "running":

@@ -575,3 +575,179 @@ async def test_work_can_be_written_in_a_subclass(fake: Fake) -> None:
     assert (await ended(fake, fake.invoke("Hello")))["summary"] == "Hello"
     adapter.leave()
     await asyncio.wait_for(serving, 10)
+
+
+async def test_a_token_is_renewed_before_it_expires(fake: Fake) -> None:
+    fake.expires_at = "2026-01-01T00:00:00.000000Z"
+    go_on = asyncio.Event()
+
+    async def work(run: RunHandle) -> str:
+        await go_on.wait()
+        return await shows(run)
+
+    async with at_work(fake, work):
+        run = fake.invoke()
+        await when(lambda: fake.calls["renew"])
+        go_on.set()
+        assert_shown(await ended(fake, run))
+    assert fake.calls["renew"] == 1
+
+
+@pytest.mark.parametrize("how", ["expired", "renewed"])
+async def test_a_token_that_is_no_longer_taken_is_replaced(fake: Fake, how: str) -> None:
+    async def work(run: RunHandle) -> str:
+        if how == "expired":
+            fake.expired.add(fake.tokens[run.id])
+        summary = await shows(run)
+        if how == "renewed":  # another request of ours has a newer one by now
+            fake.renewed.add(fake.tokens[run.id])
+            newer = fake.tokens[run.id] = "newer"
+            run._holder.token, stale = newer, run._holder.token
+            assert stale != newer
+        return summary
+
+    async with at_work(fake, work):
+        assert_shown(await ended(fake, fake.invoke()))
+    assert fake.calls["finish"] == 1
+
+
+async def test_a_token_that_cannot_be_renewed_is_the_end(fake: Fake) -> None:
+    told: list[BaseException] = []
+
+    async def work(run: RunHandle) -> str:
+        fake.expired.add(fake.tokens[run.id])
+        fake.tokens[run.id] = "another's"
+        try:
+            async with run.step("tool", "x"):
+                pass
+        except (RunLost, asyncio.CancelledError) as lost:  # whether the step or a heartbeat found out first
+            told.append(lost)
+            raise
+        return "Never."
+
+    async with at_work(fake, work) as adapter:
+        run = fake.invoke()
+        await when(lambda: told and not adapter.working)
+    assert fake.ends[run["id"]] == []
+
+
+async def test_a_claim_whose_answer_was_lost_is_repeated_with_its_id(fake: Fake) -> None:
+    fake.gateway = False
+    claims: list[str] = []
+    rest = fake.rest
+
+    async def noted(request: Any, operation: str, token: str, body: Any) -> tuple[int, Any]:
+        if operation.endswith("/claim"):
+            claims.append(body["claim_id"])
+            if len(claims) == 1:
+                fake.lose.append("claim")
+        return await rest(request, operation, token, body)
+
+    fake.rest = noted  # type: ignore[method-assign]
+    async with at_work(fake, shows):
+        await when(lambda: len(claims) > 3)
+    assert claims[0] == claims[1] != claims[2] != claims[3]
+
+
+async def test_without_a_gateway_it_takes_no_more_than_it_can(fake: Fake) -> None:
+    fake.gateway = False
+    limits: list[int] = []
+    go_on = asyncio.Event()
+    rest = fake.rest
+
+    async def noted(request: Any, operation: str, token: str, body: Any) -> tuple[int, Any]:
+        if operation.endswith("/claim"):
+            limits.append(body["limit"])
+        return await rest(request, operation, token, body)
+
+    async def work(_: RunHandle) -> str:
+        await go_on.wait()
+        return "Done."
+
+    fake.rest = noted  # type: ignore[method-assign]
+    async with at_work(fake, work, concurrency=1) as adapter:
+        run = fake.invoke()
+        await when(lambda: adapter.working == 1)
+        asked = len(limits)
+        await when(lambda: fake.calls["heartbeat"] > 5)
+        assert len(limits) == asked
+        go_on.set()
+        await ended(fake, run)
+        await when(lambda: len(limits) > asked)
+    assert set(limits) == {1}
+
+
+async def test_who_leaves_takes_nothing_more(fake: Fake) -> None:
+    begun = asyncio.Event()
+
+    async def work(_: RunHandle) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            fake.invoke()
+            await when(lambda: any(frame["type"] == "heartbeat" for frame in fake.frames))
+        return "Never."
+
+    async with at_work(fake, work, concurrency=2):
+        fake.invoke()
+        await begun.wait()
+    assert fake.calls["start"] == 1
+    assert len(fake.queue) == 1
+
+
+async def test_content_that_is_no_json_does_not_keep_a_run_from_its_end(fake: Fake) -> None:
+    async def work(run: RunHandle) -> str:
+        run.metrics(tool_calls=object())  # type: ignore[typeddict-item]
+        return "Done."
+
+    async with at_work(fake, work):
+        assert (await ended(fake, fake.invoke()))["summary"] == "Done."
+
+
+async def test_a_run_that_ends_while_it_asks_stops_the_work(fake: Fake) -> None:
+    told: list[RunLost | None] = []
+
+    async def work(run: RunHandle) -> str:
+        try:
+            await run.ask("Which one?")
+        finally:
+            told.append(run.lost)
+        return "Never."
+
+    async with at_work(fake, work) as adapter:
+        run = fake.invoke()
+        await when(lambda: fake.runs[run["id"]]["state"] == "waiting_input")
+        fake.state(run["id"], "cancelled", state_reason="user_cancelled")
+        await when(lambda: told and not adapter.working)
+    assert told[0] is not None
+    assert fake.ends[run["id"]] == []
+
+
+async def test_what_a_resumed_run_was_told_before_its_process_died_is_the_answer(fake: Fake) -> None:
+    question = {"prompt": "Which one?", "asked_at": "2026-11-02T09:30:00.000000Z"}
+    async with at_work(fake, asks):
+        await fake.session()
+        run = fake.run("waiting_input", question=question)
+        fake.tokens[run["id"]] = "fresh"
+        invocation = fake.invocation(run, "Please", kind="resume")
+        told = {**invocation["messages"][0], "body": "a", "trigger_state": "followup_delivered"}
+        invocation["messages"] = [invocation["messages"][0], told]
+        fake.queue = [invocation]
+        await fake.hand_out()
+        run = await ended(fake, run)
+    assert run["summary"] == "a: a"
+
+
+async def test_another_question_after_a_resumption_is_asked(fake: Fake) -> None:
+    question = {"prompt": "An older one?", "asked_at": "2026-11-02T09:30:00.000000Z"}
+    async with at_work(fake, asks):
+        await fake.session()
+        run = fake.run("waiting_input", question=question)
+        fake.tokens[run["id"]] = "fresh"
+        fake.queue = [fake.invocation(run, kind="resume")]
+        await fake.hand_out()
+        await when(lambda: fake.runs[run["id"]].get("question", {}).get("prompt") == "Which one?")
+        await fake.follow_up(run["id"], "a")
+        assert (await ended(fake, run))["summary"] == "a: a"
+    assert (fake.calls["await"], fake.calls["resume"]) == (1, 2)
