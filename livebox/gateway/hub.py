@@ -156,6 +156,9 @@ class Hub:
             if self.stopping:
                 self._bye(session, "shutdown", "restart")
             await session.serve()
+        except Exception:
+            _log.exception("session_failed")
+            session.end("internal_error")
         finally:
             self._leave(session)
             try:

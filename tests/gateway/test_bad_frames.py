@@ -233,7 +233,7 @@ async def test_the_first_frame_is_hello(live: Live) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
 async def test_other_methods_are_refused(clients: Clients, method: str) -> None:
-    got = await clients[None].request(method, "/v1/gateway", check=False)
+    got = await clients[None].request(method, "/v1/gateway")
     assert got.status == 405
     assert got.headers["Allow"] == "GET"
 
@@ -249,7 +249,7 @@ async def test_other_methods_are_refused(clients: Clients, method: str) -> None:
     ],
 )
 async def test_a_request_without_upgrade_is_told_so(clients: Clients, headers: dict[str, str]) -> None:
-    got = await clients["alex"].request("GET", "/v1/gateway", headers=headers, check=False)
+    got = await clients["alex"].request("GET", "/v1/gateway", headers=headers)
     assert (got.status, got.code) == (426, "upgrade_required")
     assert got.headers["Upgrade"] == "websocket"
 

@@ -261,3 +261,39 @@ async def test_a_gone_client_leaves_nothing(devices: Devices, live: Live, stage:
         await device.closed()
     await eventually(lambda: len(hub.sessions) == before)
     assert not list(hub.focus.watchers(held.id))
+
+
+async def test_sessions_and_their_ends_are_counted(devices: Devices, live: Live, stage: Stage) -> None:
+    held = stage.running()
+    device = await devices.enter("sam")
+    alex = await devices.enter("alex")
+    await alex.ask("focus", run_ids=[held.id])
+
+    def measured(name: str) -> float:
+        lines = live.app.telemetry.exposition().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    assert measured("livebox_gateway_sessions") == len(live.app.hub.sessions)
+    assert measured("livebox_run_watchers") == 1
+    before = measured('livebox_gateway_closes_total{code="4501"}')
+    lagged = measured("livebox_event_lag_seconds_count")
+    assert (await device.refused("hello", token="lbx_other"))["code"] == "invalid_token"
+    await device.closed()
+    await eventually(lambda: measured('livebox_gateway_closes_total{code="4501"}') == before + 1)
+    message = stage.message()
+    await alex.event("message.created", thread_id=message["thread_id"])
+    await eventually(lambda: measured("livebox_event_lag_seconds_count") > lagged)
+
+
+async def test_a_session_that_fails_inside_says_so(devices: Devices, live: Live) -> None:
+    device = await devices.enter("alex")
+    (session,) = (found for found in live.app.hub.of(live.world.principals["alex"]))
+
+    def broken(frame: object) -> None:
+        raise RuntimeError("a fault")
+
+    session._ping = broken  # type: ignore[method-assign, assignment]
+    assert (await device.refused("ping"))["code"] == "internal_error"
+    session._take = broken  # type: ignore[method-assign, assignment]
+    await device.say("ping")
+    assert await device.closed() == CLOSE["internal_error"]
