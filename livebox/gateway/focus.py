@@ -122,7 +122,7 @@ class Focus:
         if document is None:
             session.runs.pop(run_id, None)
             return
-        if run_id in session.documents or run_id not in session.runs or session.gone:
+        if run_id in session.documents or run_id not in session.runs:
             self._plane.release(run_id)
             return
         session.documents[run_id] = document

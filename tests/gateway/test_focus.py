@@ -257,3 +257,23 @@ async def test_focus_is_refused_to_nobody(devices: Devices, stage: Stage) -> Non
     stage.sql("UPDATE livebox.principals SET status = 'disabled', version = version + 1 WHERE handle = %s", who)
     await device.say("focus", id="1", run_ids=[fresh()])
     assert await device.closed() == 4501
+
+
+@pytest.mark.parametrize("how", ["grant", "moved"])
+async def test_a_thread_that_is_lost_shows_no_new_run(devices: Devices, stage: Stage, how: str) -> None:
+    who = stage.principal()
+    stage.live.tokens[who] = stage.live.issue(who)
+    grant = stage.grant(who, "read", channel_id=stage.world.channels["Support/Escalation"])
+    thread_id = stage.thread()
+    loser, alex = await devices.enter(who), await devices.enter("alex")
+    for device in (loser, alex):
+        await device.ask("focus", thread_ids=[thread_id])
+    owner = stage.as_(OWNER)
+    if how == "grant":
+        owner.call("revokeAccess", grant_id=grant["id"]).ok()
+    else:
+        owner.call("moveThread", {"channel_id": stage.world.channels["Support/General"]}, thread_id=thread_id).ok()
+    stage.message(thread_id, "alex", "Which files changed?", ["lotse"])
+    await alex.first("run.document")
+    await loser.settled()
+    assert not by_run(loser.frames)

@@ -6,12 +6,16 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from livebox.world import OWNER
+from tests.fixtures.server import live_server
 from tests.fixtures.stage import Stage
+from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Devices
 
 
@@ -182,3 +186,30 @@ async def test_a_principal_that_is_disabled_while_it_enters(devices: Devices, st
     assert answer["type"] == "error"
     assert answer["problem"]["code"] == "invalid_token"
     assert await device.closed() == 4501
+
+
+async def test_what_has_gathered_is_taken_back(world_copy: WorldCopy, tmp_path: Path) -> None:
+    """Frames wait for a second here: those of a run that may no longer be seen wait for ever."""
+    with live_server(world_copy, tmp_path, gateway__coalesce_interval=1) as live:
+        stage = Stage(live)
+        guest, held = Guest(stage), stage.running()
+        async with aiohttp.ClientSession() as session:
+            devices = Devices(session, live)
+            device = await devices.enter(guest.handle)
+            lotse = await devices.enter("lotse", capabilities={"invocations": 0})
+            await device.ask("focus", run_ids=[held.id])
+            version = held.run["version"]
+            for text in ("one", "two", "three"):
+                op = {"op": "add", "path": "/headline", "value": text}
+                answer = await lotse.ask(
+                    "run.update", run_id=held.id, invocation=held.token, base_version=version, ops=[op]
+                )
+                version = answer["version"]
+            (watching,) = live.app.hub.of(stage.id(guest.handle))
+            await guest.lose("grant", held.run["thread_id"])
+            since = len(device.frames)
+            assert not [frame for frame in watching.connection._gathered if frame.run_id]
+            await device.settled()
+            assert not [frame for frame in device.frames[since:] if frame["type"].startswith("run.")]
+            await devices.close()
+        stage.close()
