@@ -70,7 +70,9 @@ class Screen:
             parts.append(box(self.run, agent, describe=described, spinner=self._spinner))
         elif self.runs is not None:
             parts.append(active(self.runs, self.agents))
-        if self._livebox.gateway.ready is None:
+        if not parts:
+            parts.append(Text("connecting", "dim"))
+        elif self._livebox.gateway.ready is None:
             parts.append(Text("the server is away", "yellow"))
         return Group(*parts)
 

@@ -10,13 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livebox.client.document import Mismatch, apply, coarse, difference, members, without_empty
+from livebox.live import patch as server
+from livebox.live.patch import Limits
 
 KEYS = st.sampled_from(["a", "0", "01", "-1", "b_c"])
 TITLES = st.sampled_from(["", "One", "Two"])
+NAMES = st.sampled_from(["One", "Two"])
+LIMITS = Limits(128 * 1024, 16 * 1024, 64 * 1024, 100)
 UNITS = st.dictionaries(
     KEYS,
     st.fixed_dictionaries(
-        {"name": TITLES, "state": st.sampled_from(["running", "paused"])}, optional={"headline": TITLES}
+        {"name": NAMES, "state": st.sampled_from(["running", "paused"])}, optional={"headline": NAMES}
     ),
     min_size=1,
     max_size=3,
@@ -24,7 +28,7 @@ UNITS = st.dictionaries(
 DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
-        "headline": TITLES,
+        "headline": NAMES,
         "text": st.fixed_dictionaries({"content": TITLES}, optional={"format": st.sampled_from(["plain", "markdown"])}),
         "waiting_on": st.sampled_from(["model", "tool"]),
         "plan": st.fixed_dictionaries(
@@ -54,6 +58,14 @@ def test_the_difference_leads_from_one_to_the_other(old: dict[str, Any], new: di
         assert apply(old, ops) == new
     assert old == before
     assert (difference(old, new) == []) == (old == new)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_the_server_makes_the_same_of_it(old: dict[str, Any], new: dict[str, Any]) -> None:
+    for ops in (difference(old, new), coarse(old, new)):
+        applied = server.apply(old, server.read(ops), LIMITS, size=server.size_of(old), raw_size=1000)
+        assert applied.members == new
+        assert apply(old, applied.ops) == new  # what devices are told
 
 
 def test_only_what_changed_is_sent() -> None:

@@ -153,6 +153,7 @@ async def test_lower_versions_are_left_out(fake: Fake, alex: Livebox) -> None:
     fake.change(run_id, headline("New"))
     await followed.until(fake)
     assert [run.get("headline") for run in followed.documents] == [None, "New"]
+    assert fake.calls["get"] == 0
     followed.task.cancel()
 
 
