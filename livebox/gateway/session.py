@@ -199,6 +199,9 @@ class Session:
             self.send(frames.error(INVALID, reply_to=frames.reply_to(frame)))
             self.end("invalid_token")
             return
+        if not again and (wait := self._hub.limits["read"].take(caller.principal)):
+            self.send(frames.error("rate_limited", reply_to=frames.reply_to(frame), wait=wait))
+            return
         self.caller, self.expires_at = caller, expires_at
         if "capabilities" in frame:
             self.invocations = frame["capabilities"].get("invocations")

@@ -34,14 +34,17 @@ def live(module_world_copy: WorldCopy, tmp_path_factory: pytest.TempPathFactory)
 async def test_a_flood_is_refused_with_when_to_come_back(devices: Devices, stage: Stage) -> None:
     who = stage.principal()
     stage.live.tokens[who] = stage.live.issue(who)
-    device, sam = await devices.enter(who), await devices.enter("sam")
-    answers = [await device.ask("ping") for _ in range(BURST + 5)]
-    assert [answer["type"] for answer in answers] == ["pong"] * BURST + ["error"] * 5
+    device, another, sam = await devices.enter(who), await devices.enter(who), await devices.enter("sam")
+    left = BURST - 2
+    answers = [await device.ask("ping") for _ in range(left + 5)]
+    assert [answer["type"] for answer in answers] == ["pong"] * left + ["error"] * 5
     problem = answers[-1]["problem"]
     assert (problem["code"], problem["status"]) == ("rate_limited", 429)
     assert problem["retry_after_ms"] > 0
-    another = await devices.enter(who)
     assert (await another.refused("ping"))["code"] == "rate_limited", "one budget for all sessions of a principal"
+    newcomer = await devices.connect()
+    assert (await newcomer.refused("hello", token=stage.live.tokens[who]))["code"] == "rate_limited"
+    assert (await newcomer.ask("hello", token=stage.live.tokens["sam"]))["type"] == "ready"
     assert (await sam.ask("ping"))["type"] == "pong"
 
 
