@@ -4,7 +4,7 @@ import { Api, Problem, newId } from "./api.js";
 import { Gateway } from "./gateway.js";
 import { Outbox } from "./outbox.js";
 import { Runs } from "./runs.js";
-import { Store } from "./store.js";
+import { Store, isActive } from "./store.js";
 import { STATES, problem, reason } from "./words.js";
 
 const PAGE = 50;
@@ -14,6 +14,8 @@ const START_AGAIN = 2000; // ms until a snapshot that could not be had is asked 
 
 export class App {
   store = new Store();
+  /** The id of the thread that is shown. */
+  opened;
   #listener;
   #queue = [];
   #loading;
@@ -32,7 +34,7 @@ export class App {
     this.clock = clock;
     this.#listener = listener;
     this.api = new Api(base, token, clock, (code) => this.#outcast(code));
-    this.runs = new Runs((id) => this.api.run(id), (id) => listener.changed(id));
+    this.runs = new Runs((id) => this.api.run(id), (id) => listener.changed(this.runs.isGone(id) ? undefined : id));
     this.outbox = new Outbox(this.api, (message) => this.store.putMessage(message), () => listener.changed());
     const url = new URL("v1/gateway", base);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
@@ -119,13 +121,18 @@ export class App {
   async read(threadId, older = false) {
     const cursor = older ? this.store.pages.get(threadId)?.cursor : undefined;
     const page = await this.api.get(`v1/threads/${threadId}/messages`, { limit: PAGE, cursor });
-    this.store.putPage(threadId, page);
+    this.store.putPage(threadId, page, !older);
     this.#listener.changed();
   }
 
   /** Fetch a message that is needed for its text; undefined ones are asked for once. */
   want(messageId) {
     this.#once(`message ${messageId}`, async () => this.store.putMessage(await this.api.get(`v1/messages/${messageId}`)));
+  }
+
+  /** Look for a thread that is not among those of the snapshot: there is an end to how many it has. */
+  wantThread(id) {
+    this.#once(`thread ${id}`, async () => this.store.putThread(await this.api.get(`v1/threads/${id}`)));
   }
 
   /** Ask for a run to be cancelled; gives what went wrong, for people. */
@@ -181,6 +188,7 @@ export class App {
       this.limits = frame.limits;
       this.store.ready(frame);
       this.look(this.#threadIds, this.#runIds);
+      this.#doubt();
       this.#listener.changed();
     } else if (frame.type === "run.document") {
       this.runs.put(frame.run);
@@ -225,10 +233,10 @@ export class App {
       const goOn = (member, most) => this.#rest(snapshot, member, most);
       await Promise.all([goOn("channels", Infinity), goOn("threads", THREADS_MOST), goOn("active_runs", RUNS_MOST)]);
       if (mine !== this.#loading) return; // a newer one is under way
-      const opened = this.#threadIds.filter((id) => this.store.pages.has(id));
-      this.store.load(snapshot, spaces);
-      for (const id of opened) if (this.store.threads.has(id)) this.read(id).catch(() => {});
-      for (const id of this.#runIds) if (this.runs.get(id)) this.runs.fetch(id);
+      this.store.load(snapshot, spaces, this.opened);
+      if (this.store.pages.has(this.opened)) this.read(this.opened).catch(() => {});
+      for (const key of this.#asked) if (key.startsWith("thread ")) this.#asked.delete(key);
+      this.#doubt();
       this.#loading = undefined;
       this.#heardAt = this.clock.now();
       const queue = this.#queue;
@@ -239,6 +247,11 @@ export class App {
       if (mine === this.#loading) this.#loading = undefined;
       throw error;
     }
+  }
+
+  // A document that says it is active, of a run that is not: it has ended, or may not be seen any more.
+  #doubt() {
+    for (const run of this.runs.known()) if (isActive(run) && !this.store.active.has(run.id)) this.runs.fetch(run.id);
   }
 
   async #rest(snapshot, member, most) {

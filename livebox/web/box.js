@@ -43,12 +43,10 @@ export class Box {
   /** Show the run as it is known now. */
   update() {
     const run = this.#app.run(this.#id);
-    show(this.element, run || this.#app.runs.isGone(this.#id));
-    if (!run) {
-      say(this.title, "This run is not here, or you may not see it.");
-      show(this.body, false);
-      return;
-    }
+    const gone = !run && this.#app.runs.isGone(this.#id);
+    show(this.element, run || gone || this.#run);
+    if (gone) this.#forget();
+    if (!run) return;
     this.#change(run);
     const context = this.#context();
     for (const part of this.#parts) part.update(run, context);
@@ -83,6 +81,15 @@ export class Box {
     if (!isActive(run)) return;
     const context = this.#context();
     for (const part of this.#parts) part.update(run, context);
+  }
+
+  // Nothing of what was seen stays in the page.
+  #forget() {
+    this.#run = undefined;
+    this.#parts = [];
+    this.body.replaceChildren();
+    for (const part of [this.mark, this.headline, this.ticking]) say(part, "");
+    say(this.title, "This run is not here, or you may not see it.");
   }
 
   #context() {

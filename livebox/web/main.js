@@ -110,6 +110,7 @@ class Page {
     const first = this.#path === undefined;
     this.#path = path;
     const thread = /^\/thread\/([0-9a-f-]{36})$/.exec(path)?.[1];
+    this.#app.opened = thread;
     this.#view = thread ? new ThreadView(this.#app, thread, (id) => this.#open(id)) : new RunningView(this.#app);
     at("view").replaceChildren(this.#view.element);
     this.#menu(false);

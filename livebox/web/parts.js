@@ -64,14 +64,21 @@ function question() {
       }
       say(prompt, run.question.prompt);
       const may = context.mayAnswer(run);
+      const given = answerTo(run);
       const labels = Object.entries(run.question.choices ?? {});
       keyed(choices, labels, (label, key) => h("button", { type: "button", "data-choice": key, onclick: () => answer(label) }),
         (button, label, key) => {
           say(button, label || key);
-          button.disabled = !may || element.answered !== undefined;
+          button.disabled = !may || given !== undefined || element.answered !== undefined;
         });
-      say(hint, element.answered ?? (may ? "You can also answer in your own words, with a message in the thread."
-        : "Only those who may make agents work here can answer."));
+      say(hint, hintText());
+
+      function hintText() {
+        if (element.answered) return element.answered;
+        if (given) return `Answered: ${firstLine(context.message(given.message_id)?.body ?? "a message")}`;
+        return may ? "You can also answer in your own words, with a message in the thread."
+          : "Only those who may make agents work here can answer.";
+      }
 
       async function answer(label) {
         const focused = document.activeElement;
@@ -89,6 +96,12 @@ function question() {
       }
     },
   };
+}
+
+// The message that answers the question of a run, if there is one: nobody should choose twice unawares.
+function answerTo(run) {
+  const since = Object.values(run.followups ?? {}).filter((followup) => followup.at >= run.question.asked_at);
+  return since.find((followup) => followup.state === "pending" || followup.state === "delivered");
 }
 
 // What came of it: the summary, and why a run did not complete.

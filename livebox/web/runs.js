@@ -88,9 +88,9 @@ export class Runs {
     this.#entries.clear();
   }
 
-  /** Forget what is not in `ids`. */
-  keep(ids) {
-    for (const id of this.#entries.keys()) if (!ids.has(id)) this.#entries.delete(id);
+  /** Every document that is known. */
+  known() {
+    return [...this.#entries.values()].map((entry) => entry.run).filter(Boolean);
   }
 
   #entry(id) {

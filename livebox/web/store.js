@@ -19,8 +19,13 @@ export class Store {
   pages = new Map();
   #readySeq = 0;
 
-  /** Begin anew from a whole snapshot and the list of spaces. Principals and read pages are forgotten too. */
-  load(snapshot, spaces) {
+  /**
+   * Begin anew from a whole snapshot and the list of spaces. Only the thread that is `opened` keeps the messages that
+   * were read, until its page is read again: what is looked at does not flicker.
+   */
+  load(snapshot, spaces, opened) {
+    const kept = this.thread(opened);
+    const page = this.pages.get(opened);
     this.seq = snapshot.seq;
     this.spaces = byId(spaces);
     this.channels = byId(snapshot.channels);
@@ -28,6 +33,9 @@ export class Store {
     this.messages = byId(snapshot.messages);
     this.active = byId(snapshot.active_runs);
     this.pages = new Map();
+    if (!page || !this.threads.has(opened)) return;
+    this.pages.set(opened, page);
+    for (const message of kept) this.putMessage(message);
   }
 
   /** The gateway's `ready`: the active runs as they are at its position. */
@@ -60,7 +68,7 @@ export class Store {
       case "channel.updated":
         return this.#channelUpdated(payload.channel);
       case "thread.created":
-        putNewer(this.threads, payload.thread);
+        this.putThread(payload.thread);
         return {};
       case "thread.moved":
         return this.#threadMoved(payload);
@@ -86,12 +94,14 @@ export class Store {
     this.messages.set(message.id, message);
   }
 
-  /** A page of a thread's messages, newest first. */
-  putPage(threadId, page) {
-    const known = this.pages.get(threadId);
-    for (const message of page.items) this.putMessage(message);
+  /** A page of a thread's messages, newest first: older ones than are known, or (`first`) the newest, read anew. */
+  putPage(threadId, page, first = true) {
     const from = page.next_cursor === undefined ? 0 : page.items.at(-1).thread_seq;
-    this.pages.set(threadId, { from: known ? Math.min(known.from, from) : from, cursor: page.next_cursor });
+    if (first) {
+      for (const message of this.thread(threadId)) if (message.thread_seq < from) this.messages.delete(message.id);
+    }
+    for (const message of page.items) this.putMessage(message);
+    this.pages.set(threadId, { from, cursor: page.next_cursor });
   }
 
   /** A run's summary; `old` when it may be older than what the gateway said at the session's beginning. */
@@ -103,6 +113,10 @@ export class Store {
 
   putPrincipal(principal) {
     putNewer(this.principals, principal);
+  }
+
+  putThread(thread) {
+    putNewer(this.threads, thread);
   }
 
   /** The messages of a thread from its page's beginning, in its order. */

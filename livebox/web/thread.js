@@ -42,7 +42,7 @@ export class ThreadView {
 
   /** Threads and runs to look at. */
   focus() {
-    return this.#app.store.threads.has(this.#id) ? [[this.#id], [...this.#boxes.keys()].slice(-20)] : [[], []];
+    return this.#app.store.threads.has(this.#id) ? [[this.#id], []] : [[], []];
   }
 
   shows(run) {
@@ -55,6 +55,7 @@ export class ThreadView {
     const gone = store.seq !== undefined && !thread;
     for (const part of [this.older, this.list, this.pending, this.composer.element, this.place]) show(part, !gone);
     if (!thread) {
+      if (gone) this.#forget();
       say(this.heading, gone ? "This thread is not here, or you may not see it." : "Loading …");
       for (const part of [this.parent, this.empty, this.error]) show(part, false);
       return;
@@ -83,6 +84,15 @@ export class ThreadView {
 
   tick() {
     for (const box of this.#boxes.values()) box.tick();
+  }
+
+  // Out of sight is out of the page too.
+  #forget() {
+    this.#app.wantThread(this.#id);
+    this.#boxes.clear();
+    keyed(this.list, []);
+    this.parent.replaceChildren();
+    delete this.parent.dataset.version;
   }
 
   async #read(older = false) {

@@ -53,6 +53,28 @@ _WATCH = """
 """
 
 
+# Whether an element can be clicked in its middle, and still at the same place two frames later.
+_PLACE = """
+    async (selector) => {
+      const middle = () => {
+        const element = document.querySelector(selector);
+        if (!element?.checkVisibility() || element.disabled) return undefined;
+        element.scrollIntoView({block: "center", behavior: "instant"});
+        const {left, top, width, height} = element.getBoundingClientRect();
+        const [x, y] = [left + width / 2, top + height / 2];
+        const hit = document.elementFromPoint(x, y);
+        return element === hit || element.contains(hit) ? [x, y] : undefined;
+      };
+      const frame = () => new Promise((done) => requestAnimationFrame(done));
+      const before = middle();
+      await frame();
+      await frame();
+      window.clickPlace = middle();
+      return before !== undefined && String(before) === String(window.clickPlace);
+    }
+"""
+
+
 def program() -> str | None:
     """The path of a Chromium on this machine."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -224,7 +246,7 @@ class Page:
 
         async def value() -> Any:
             try:
-                return await self.js(f"Boolean({expression})")
+                return await self.js(f"(async () => Boolean(await ({expression})))()")
             except Refused as refused:
                 if "Cannot find context" in str(refused) or "navigated" in str(refused):
                     return None
@@ -250,14 +272,10 @@ class Page:
         await self.until(f"!({where}?.innerText ?? '').includes({json.dumps(text)})")
 
     async def click(self, selector: str) -> None:
-        """Click with the mouse in the middle of an element, once it is there and can be clicked."""
-        found = json.dumps(selector)
-        await self.until(
-            f"document.querySelector({found})?.checkVisibility() && !document.querySelector({found}).disabled"
-        )
-        await self.js(f"document.querySelector({found}).scrollIntoView({{block: 'center'}})")
-        box = await self.js(f"document.querySelector({found}).getBoundingClientRect().toJSON()")
-        where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
+        """Click with the mouse in the middle of an element, once it is there, rests in its place and can be clicked."""
+        await self.until(f"({_PLACE})({json.dumps(selector)})")
+        x, y = await self.js("window.clickPlace")
+        where = {"x": x, "y": y, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             await self.send("Input.dispatchMouseEvent", type=kind, **where)
 

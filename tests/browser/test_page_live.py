@@ -103,6 +103,15 @@ async def test_the_end_is_one_line_that_opens_again_with_all_its_steps(sit: Sit,
     assert "3 steps · EUR 0.0043" in line
     assert "12 files." in line
     assert "Counting lines" not in line
+    await page.resize(320)
+    height, one = await page.js(
+        "(() => { const head = document.querySelector('.box summary'); const high = () => head.getBoundingClientRect().height;"
+        " const now = high(); head.replaceChildren('x'); return [now, high()]; })()"
+    )
+    assert height == one, "it is one line on any screen"
+    await page.resize(1100)
+    await page.reload()
+    await in_state(page, "completed")
     await page.click(box("summary"))
     await page.shows("Step 2")
     shown = await page.text(box())
@@ -181,6 +190,9 @@ async def test_a_choice_answers_the_question(sit: Sit, running: Running, stage: 
     await page.shows("You answered: The last one", ".question")
     await page.shows("The last one", ".messages")
     await page.shows("Alex: The last one", ".followups")
+    owner = await sit("owner", lotse.thread)
+    await owner.shows("Answered: The last one", ".question")
+    assert await owner.js("[...document.querySelectorAll('.question button')].every((button) => button.disabled)")
     followups = stage.as_("lotse").call("listRunFollowups", headers=lotse.held.headers, run_id=lotse.id).ok()
     assert [item["message"]["body"] for item in followups["items"]] == ["The last one"]
     lotse.call("ackFollowup", message_id=followups["items"][0]["message"]["id"])

@@ -105,4 +105,8 @@ def test_modules_import_only_their_neighbours_and_all_are_used() -> None:
         for name in re.findall(r'^(?:import|\} from).*?"([^"]+)";$', file.read_text(), re.MULTILINE):
             assert re.fullmatch(r"\./[a-z]+\.js", name), f"{file.name} imports {name}"
             imported.add(name[2:])
-    assert imported == {file.name for file in WEB.glob("*.js")}
+    modules = {file.name for file in WEB.glob("*.js")}
+    assert imported == modules
+    # Asked for together, they come in one turn instead of one for each level of imports.
+    preloaded = re.findall(r'<link rel="modulepreload" href="web/([^"]+)">', PATHS["/"].read_text())
+    assert preloaded == sorted(modules - {"main.js"})

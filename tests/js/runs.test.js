@@ -102,3 +102,14 @@ test("no answer leaves what is known, and the next document heals", async () => 
   runs.put({ id: ID, version: 9 });
   assert.equal(runs.get(ID).version, 9);
 });
+
+test("what is known can be looked through", async () => {
+  const { runs, answer } = stand();
+  runs.put({ id: ID, version: 1 });
+  runs.want("other");
+  assert.deepEqual(runs.known(), [{ id: ID, version: 1 }]);
+  await answer({ id: "other", version: 2 });
+  assert.equal(runs.known().length, 2);
+  runs.clear();
+  assert.deepEqual(runs.known(), []);
+});

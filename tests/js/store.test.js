@@ -41,7 +41,7 @@ test("a thread shows what was read and what came after it, and nothing with a ho
   store.putPage("t", { items: [message({ id: "b", thread_seq: 5 }), message({ id: "a", thread_seq: 4 })], next_cursor: "more" });
   store.apply(event("message.created", { message: message({ id: "c", thread_seq: 6 }) }));
   assert.deepEqual(store.thread("t").map((each) => each.id), ["a", "b", "c"]);
-  store.putPage("t", { items: [message({ id: "x", thread_seq: 2 })] });
+  store.putPage("t", { items: [message({ id: "x", thread_seq: 2 })] }, false);
   assert.deepEqual(store.thread("t").map((each) => each.id), ["old", "x", "a", "b", "c"]);
 });
 
@@ -81,4 +81,20 @@ test("a thread that moved out of sight takes everything of it along", () => {
   const store = loaded({ messages: [message()], active_runs: [run()] });
   store.apply(event("thread.moved", { thread_id: "t" }));
   assert.deepEqual([store.threads.size, store.messages.size, store.active.size], [0, 0, 0]);
+});
+
+test("a new snapshot leaves the thread that is open as it is until it was read again", () => {
+  const store = loaded();
+  store.putPage("t", { items: [message({ id: "b", thread_seq: 5 }), message({ id: "a", thread_seq: 4 })], next_cursor: "more" });
+  store.putPage("u", { items: [message({ id: "z", thread_id: "u" })] });
+  const snapshot = { seq: 200, channels: [channel()], threads: [thread()], messages: [], active_runs: [] };
+  store.load(snapshot, [], "t");
+  assert.deepEqual(store.thread("t").map((each) => each.id), ["a", "b"]);
+  assert.deepEqual(store.thread("u"), []);
+  store.apply({ ...event("message.created", { message: message({ id: "d", thread_seq: 9 }) }), seq: 201 });
+  store.putPage("t", { items: [message({ id: "c", thread_seq: 8 }), message({ id: "b", thread_seq: 5, version: 2 })], next_cursor: "m" });
+  assert.deepEqual(store.thread("t").map((each) => each.id), ["b", "c", "d"]);
+  assert.ok(!store.messages.has("a"), "what may have changed behind a hole is forgotten");
+  store.load({ ...snapshot, threads: [] }, [], "t");
+  assert.deepEqual([store.messages.size, store.pages.size], [0, 0]);
 });
