@@ -18,7 +18,7 @@ HISTORIES ?= 1000
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
 
-demo: $(VENV)/.runtime ## start a server with a real agent and watch one run from queued to completed
+demo: $(VENV)/.runtime ## start a server with a real agent and watch one run live, on the page and here
 	@$(BIN)/livebox demo $(DEMO_ARGS)
 
 serve: $(VENV)/.runtime ## start the server on its own embedded database

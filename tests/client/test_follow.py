@@ -126,6 +126,32 @@ async def test_patches_that_come_while_it_heals_are_not_lost(fake: Fake, alex: L
     followed.task.cancel()
 
 
+def patched(base: int, version: int, value: str) -> dict[str, Any]:
+    return {"run_id": "r", "base_version": base, "version": version, "ops": headline(value)}
+
+
+async def test_what_came_while_it_was_fetched_is_applied_to_what_was_fetched() -> None:
+    followed = follow_module.Followed("r")
+    run: Any = {"id": "r", "state": "running", "version": 1}
+    followed.document(run)
+    followed.updated(patched(2, 3, "Three"))
+    followed.updated(patched(3, 4, "Four"))
+    assert (followed.gap.is_set(), followed.run) == (True, run)
+    followed.document({**run, "version": 2})
+    assert (followed.gap.is_set(), followed.run) == (False, {**run, "version": 4, "headline": "Four"})
+
+
+async def test_a_document_that_is_behind_leaves_the_gap_open() -> None:
+    followed = follow_module.Followed("r")
+    run: Any = {"id": "r", "state": "running", "version": 5}
+    followed.document(run)
+    followed.updated(patched(8, 9, "Nine"))
+    followed.document({**run, "version": 3})
+    assert (followed.gap.is_set(), followed.run) == (True, run)
+    followed.document({**run, "version": 8})
+    assert followed.run == {**run, "version": 9, "headline": "Nine"}
+
+
 async def test_a_patch_that_does_not_fit_is_a_gap(fake: Fake, alex: Livebox) -> None:
     run_id = fake.run("running")["id"]
     followed = Followed(alex, run_id)
