@@ -145,8 +145,8 @@ def new_request_id() -> str:
 class Refusal(Exception):
     """A request that gets a problem: its `code`, and what explains it.
 
-    `wait` are seconds until a repeat makes sense; `headers` go along, and `extra` are members of the problem. Not for what is expected to happen often within
-    one operation: the SQL layer returns its refusals.
+    `wait` are seconds until a repeat makes sense; `headers` go along, and `extra` are members of the problem. Not for
+    what is expected to happen often within one operation: the SQL layer returns its refusals.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from livebox.keys import Value
 from livebox.live.difference import VOLATILE
 from livebox.live.entry import Entry
 from livebox.live.owner import new_owner
+from livebox.live.patch import PatchRefused
 from livebox.live.plane import Plane, Request
 from livebox.settings import Settings
 from livebox.telemetry import Telemetry
@@ -87,6 +88,13 @@ class Process:
         if quick and (version := self.plane.patch_now(caller, work.run_id, invocation, request)) is not None:
             return version
         return await self.plane.patch(caller, work.run_id, invocation, request)
+
+    async def tried(self, work: Work, base: int, *ops: dict[str, Any], quick: bool = False) -> int | PatchRefused:
+        """The same, with a refusal as an answer."""
+        try:
+            return await self.patch(work, base, *ops, quick=quick)
+        except PatchRefused as refused:
+            return refused
 
     async def control(self, operation: str, work: Work, body: Mapping[str, Any] | None = None, **args: Any) -> Answer:
         """An operation of run control, as the edge of this process has it done."""

@@ -122,13 +122,12 @@ class Machine(RuleBasedStateMachine):
     def patches(self, at: int, made: list[dict[str, Any]], quick: bool, late: int) -> None:
         process = self.processes[at]
         base = self.base if late else max(1, self.base - 1)
-        try:
-            version = self.go(process.patch(self.work, base, *made, quick=quick))
-        except PatchRefused as told:
-            self.met[told.code] += 1
-            if told.code == "version_conflict":
-                assert told.extra["run"]["version"] >= self.acknowledged
-                self.base = told.extra["run"]["version"]
+        version = self.go(process.tried(self.work, base, *made, quick=quick))
+        if isinstance(version, PatchRefused):
+            self.met[version.code] += 1
+            if version.code == "version_conflict":
+                assert version.extra["run"]["version"] >= self.acknowledged
+                self.base = version.extra["run"]["version"]
             return
         self.met["applied"] += 1
         assert version > self.acknowledged
@@ -139,15 +138,14 @@ class Machine(RuleBasedStateMachine):
 
     def patches_until_taken(self, at: int, text: str) -> None:
         async def once() -> bool:
-            try:
-                self.base = await self.processes[at].patch(self.work, self.base, headline(text))
-            except PatchRefused as told:
-                if told.code == "version_conflict":
-                    self.base = told.extra["run"]["version"]
-                return told.code == "run_ended"
-            assert self.base > self.acknowledged
+            version = await self.processes[at].tried(self.work, self.base, headline(text))
+            if isinstance(version, PatchRefused):
+                if version.code == "version_conflict":
+                    self.base = version.extra["run"]["version"]
+                return version.code == "run_ended"
+            assert version > self.acknowledged
             self.met["applied"] += 1
-            self.acknowledged = self.base
+            self.base = self.acknowledged = version
             self.content = members(await self.processes[at].get_run(self.work.run_id))
             assert self.content["headline"] == text
             return True

@@ -114,7 +114,7 @@ async def test_a_conflict_after_every_raise_and_devices_follow(stage: Stage, her
         assert conflict.value.code == "version_conflict"
         version = conflict.value.extra["run"]["version"]
         assert quiet(conflict.value.extra["run"]) == quiet(await here.get_run(work.run_id))
-        await eventually(lambda: device.run["version"] == version)
+        await eventually(lambda version=version: device.run["version"] == version)
         assert quiet(device.run) == quiet(await here.get_run(work.run_id))
     assert device.versions == sorted(set(device.versions))
 

@@ -23,15 +23,14 @@ async def patched_in_time(process: Process, work: Work, version: int, text: str)
     asked: list[int] = [version]
 
     async def once() -> int:
-        try:
-            return await process.patch(work, asked[-1], headline(text))
-        except PatchRefused as told:
-            if told.code == "version_conflict":
-                asked.append(told.extra["run"]["version"])
-            else:
-                assert told.code == "live_elsewhere"
-                assert told.wait > 0
-            return 0
+        told = await process.tried(work, asked[-1], headline(text))
+        if not isinstance(told, PatchRefused):
+            return told
+        if told.code == "version_conflict":
+            asked.append(told.extra["run"]["version"])
+        else:
+            assert (told.code, told.wait > 0) == ("live_elsewhere", True)
+        return 0
 
     return int(await eventually(once, "a patch that is taken"))
 
@@ -141,15 +140,15 @@ async def test_an_owner_that_was_taken_for_dead_saves_nothing(stage: Stage, here
 async def test_a_raise_elsewhere_while_patches_come(stage: Stage, here: Process, there: Process) -> None:
     message, work = await stage.working()
     devices = [await here.look(work.run_id), await there.look(work.run_id)]
-    version = stage.row(work.run_id)["version"]
+    version, written = stage.row(work.run_id)["version"], ""
     for turn in range(10):
         for index in range(5):
-            try:
-                version = await here.patch(work, version, headline(f"{turn}.{index}"), quick=True)
-                written = f"{turn}.{index}"
-            except PatchRefused as told:
+            told = await here.tried(work, version, headline(f"{turn}.{index}"), quick=True)
+            if isinstance(told, PatchRefused):
                 assert told.code == "version_conflict"
                 version = told.extra["run"]["version"]
+            else:
+                version, written = told, f"{turn}.{index}"
         if turn % 2:
             await there.control(
                 "record_run_step",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,21 @@ import pytest
 import generated
 from generated.patchable_paths import PATCHABLE
 from livebox.live.difference import VOLATILE
+from tests.fixtures.server import Live
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import Answered, absent, fresh
 from tests.live.documents import places, pointer
 
 HEADLINE = {"op": "add", "path": "/headline", "value": "Counting"}
 OTHER_JTI = "0193a000-0000-4000-8000-0000000000b1"
+
+
+@pytest.fixture(scope="module", name="stage")
+def served(live: Live) -> Iterator[Stage]:
+    """The world of a whole server."""
+    stage = Stage(live)
+    yield stage
+    stage.close()
 
 
 def patch(stage: Stage, held: Held, base: int, *ops: Any, agent: str = "lotse", run_id: str = "") -> Answered:
