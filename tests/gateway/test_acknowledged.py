@@ -11,10 +11,10 @@ from livebox.context import Context
 from livebox.world import OWNER
 from tests.fixtures.waiting import eventually
 from tests.gateway.work_stand import Stand
-from tests.runs.conftest import stage, world_template
+from tests.runs.conftest import stage
 from tests.runs.stage import Stage
 
-__all__ = ["stage", "world_template"]
+__all__ = ["stage"]
 
 PATIENCE = "livebox.context.FEED_PATIENCE"
 

@@ -13,10 +13,10 @@ from livebox.invocations import Invocation
 from livebox.keys import Value
 from livebox.settings import Settings
 from tests.fixtures.waiting import eventually
-from tests.runs.conftest import other, stage, world_template
+from tests.runs.conftest import other, stage
 from tests.runs.stage import Stage, Work
 
-__all__ = ["other", "stage", "world_template"]
+__all__ = ["other", "stage"]
 
 
 class Device:

@@ -11,10 +11,10 @@ from db import Caller, Database, DatabaseUnavailable
 from generated.validators import checker
 from tests.fixtures.waiting import eventually
 from tests.gateway.work_stand import Device, Stand, got, standing
-from tests.runs.conftest import other, stage, world_template
+from tests.runs.conftest import other, stage
 from tests.runs.stage import Stage
 
-__all__ = ["other", "stage", "world_template"]
+__all__ = ["other", "stage"]
 
 
 async def queued(stage: Stage, count: int = 1) -> list[str]:
