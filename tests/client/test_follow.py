@@ -191,6 +191,7 @@ async def test_it_goes_on_after_the_connection_was_away(fake: Fake, alex: Livebo
     fake.change(run_id, headline("Meanwhile"))
     await fake.session(2)
     await followed.until(fake)
+    await when(lambda: fake.sessions[-1].focus == {run_id})
     fake.state(run_id, "failed", state_reason="runtime_error")
     assert (await followed.ended())["state"] == "failed"
 

@@ -54,6 +54,18 @@ async def test_a_lost_session_is_begun_again_where_the_log_was(fake: Fake) -> No
     assert fake.frames[-1]["resume_after"] in (0, 1)
 
 
+async def test_an_event_that_comes_twice_is_heard_once(fake: Fake) -> None:
+    seen: list[int] = []
+    async with Gateway(fake.url, "t") as gateway:
+        gateway.listen("event", lambda frame: seen.append(frame["event"]["seq"]))
+        session = await fake.session()
+        event = await fake.event("run.changed")
+        await session.send({"type": "event", "event": event})
+        await fake.event("run.changed")
+        await when(lambda: seen[-1:] == [2])
+    assert seen == [1, 2]
+
+
 async def test_what_was_asked_when_the_session_ended_is_lost(fake: Fake) -> None:
     fake.lose = ["focus"]
     async with Gateway(fake.url, "t") as gateway:
