@@ -245,8 +245,8 @@ def edits(draw: Any) -> dict[str, Any]:
 members_of_a_run = st.fixed_dictionaries({}, optional={name: values(node) for name, node in PATCHABLE.items()})
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(edits(), min_size=1, max_size=40))
+@settings(max_examples=400, deadline=None)  # ten thousand edits and more
+@given(st.lists(edits(), min_size=25, max_size=40))
 def test_whatever_is_applied_is_a_run_document_and_frames_lead_to_it(ops: list[dict[str, Any]]) -> None:
     members: dict[str, Any] = {}
     for op in ops:

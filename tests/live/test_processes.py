@@ -125,6 +125,7 @@ async def test_an_owner_that_was_taken_for_dead_saves_nothing(stage: Stage, here
     here.plane._keeper._saves._interval = 1e6
     here.deaf = True
     await here.plane._polling.stop()
+    await here.plane._keeper._touches.stop()
     version = await here.patch(work, version, headline("not saved"))
     stage.sql("DELETE FROM livebox.live_owners WHERE owner = %s", here.plane.owner)
     taken = await patched_in_time(there, work, version, "theirs")

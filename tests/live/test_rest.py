@@ -65,6 +65,9 @@ DOCUMENT = json.loads((Path(generated.__file__).parent / "openapi.json").read_by
 RUN = DOCUMENT["schemas"]["Run"]["properties"]
 
 
+ONE_KEY = [tokens for tokens, _ in places() if not {"b", "0"} & set(tokens)]
+
+
 def example(schema: Any) -> Any:
     """A value for a schema of the contract, made from what it says."""
     while "$ref" in schema:
@@ -99,7 +102,7 @@ def schema_at(pointer: str) -> Any:
     return node
 
 
-@pytest.mark.parametrize("tokens", [tokens for tokens, _ in places()], ids=pointer)
+@pytest.mark.parametrize("tokens", ONE_KEY, ids=pointer)
 def test_every_place_that_may_be_patched(stage: Stage, tokens: tuple[str, ...]) -> None:
     nodes = dict(places())[tokens]
     held = held_of(stage)
