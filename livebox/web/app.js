@@ -20,6 +20,7 @@ export class App {
   #queue = [];
   #loading;
   #asked = new Set();
+  #answers = new Map();
   #threadIds = [];
   #runIds = [];
   #heardAt;
@@ -125,9 +126,9 @@ export class App {
     this.#listener.changed();
   }
 
-  /** Fetch a message that is needed for its text; undefined ones are asked for once. */
-  want(messageId) {
-    this.#once(`message ${messageId}`, async () => this.store.putMessage(await this.api.get(`v1/messages/${messageId}`)));
+  /** Fetch a message that is needed for its text, once for each version. */
+  want(messageId, version = 1) {
+    this.#once(`message ${messageId} ${version}`, async () => this.store.putMessage(await this.api.get(`v1/messages/${messageId}`)));
   }
 
   /** Look for a thread that is not among those of the snapshot: there is an end to how many it has. */
@@ -148,7 +149,10 @@ export class App {
 
   async #answer(run, text) {
     try {
-      const body = { body: text, client_msg_id: newId() };
+      // One id for one answer to one question: choosing it again after a lost answer posts it once.
+      const key = `${run.id} ${run.question.asked_at} ${text}`;
+      if (!this.#answers.has(key)) this.#answers.set(key, newId());
+      const body = { body: text, client_msg_id: this.#answers.get(key) };
       this.store.putMessage(await this.api.post(`v1/threads/${run.thread_id}/messages`, body));
       this.#listener.changed();
       return undefined;
@@ -195,18 +199,22 @@ export class App {
     } else if (frame.type === "run.updated") {
       this.runs.patch(frame);
     } else if (frame.type === "event") {
-      if (this.#loading) this.#queue.push(frame.event);
-      else this.#apply(frame.event);
+      this.#event(frame.event);
     } else if (frame.type === "resync") {
       this.runs.clear();
       this.#reload();
     }
   }
 
+  #event(event) {
+    if (this.#loading) this.#queue.push(event);
+    else this.#apply(event);
+  }
+
   #apply(event) {
     const before = event.resource.kind === "run" ? this.store.active.get(event.resource.id) : undefined;
     const wanted = this.store.apply(event);
-    if (wanted.message) this.want(wanted.message);
+    if (wanted.message) this.want(wanted.message, event.resource.version);
     if (wanted.run) this.runs.hint(wanted.run.id, wanted.run.version);
     if (wanted.snapshot) this.#reload();
     if (event.type === "run.state_changed") this.#announce(event.payload.run, before);
@@ -221,32 +229,28 @@ export class App {
 
   // The rights or the log are other ones: everything anew, while events wait.
   #reload() {
-    this.#load().catch((error) => {
-      if (!(error instanceof Problem) && !this.#stopped) this.#timer = setTimeout(() => this.#reload(), START_AGAIN);
+    clearTimeout(this.#timer);
+    this.#load().catch(() => {
+      if (!this.#stopped) this.#timer = setTimeout(() => this.#reload(), START_AGAIN);
     });
   }
 
   async #load() {
     const mine = (this.#loading = {});
-    try {
-      const [snapshot, spaces] = await Promise.all([this.api.snapshot(), this.api.all("v1/spaces")]);
-      const goOn = (member, most) => this.#rest(snapshot, member, most);
-      await Promise.all([goOn("channels", Infinity), goOn("threads", THREADS_MOST), goOn("active_runs", RUNS_MOST)]);
-      if (mine !== this.#loading) return; // a newer one is under way
-      this.store.load(snapshot, spaces, this.opened);
-      if (this.store.pages.has(this.opened)) this.read(this.opened).catch(() => {});
-      for (const key of this.#asked) if (key.startsWith("thread ")) this.#asked.delete(key);
-      this.#doubt();
-      this.#loading = undefined;
-      this.#heardAt = this.clock.now();
-      const queue = this.#queue;
-      this.#queue = [];
-      for (const event of queue) this.#apply(event);
-      this.#listener.changed();
-    } catch (error) {
-      if (mine === this.#loading) this.#loading = undefined;
-      throw error;
-    }
+    const [snapshot, spaces] = await Promise.all([this.api.snapshot(), this.api.all("v1/spaces")]);
+    const goOn = (member, most) => this.#rest(snapshot, member, most);
+    await Promise.all([goOn("channels", Infinity), goOn("threads", THREADS_MOST), goOn("active_runs", RUNS_MOST)]);
+    if (mine !== this.#loading) return; // a newer one is under way
+    this.store.load(snapshot, spaces, this.opened);
+    if (this.store.pages.has(this.opened)) this.read(this.opened).catch(() => {});
+    for (const key of this.#asked) if (key.startsWith("thread ")) this.#asked.delete(key);
+    this.#doubt();
+    this.#loading = undefined;
+    this.#heardAt = this.clock.now();
+    const queue = this.#queue;
+    this.#queue = [];
+    for (const event of queue) this.#event(event);
+    this.#listener.changed();
   }
 
   // A document that says it is active, of a run that is not: it has ended, or may not be seen any more.

@@ -135,7 +135,7 @@ export class ThreadView {
       show(edited, now.edited_at && !now.deleted_at);
       write(body, now.deleted_at ? "This message was deleted." : now.body ?? "", now.origin === "agent" && !now.deleted_at);
       row.classList.toggle("deleted", Boolean(now.deleted_at));
-      if (now.truncated) this.#app.want(now.id);
+      if (now.truncated) this.#app.want(now.id, now.version);
       const grown = this.#app.store.threadFrom(now.id);
       show(foot, now.trigger_state || grown);
       show(chip, now.trigger_state);

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import LIMIT
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 60.0
@@ -73,6 +74,20 @@ _PLACE = """
       return before !== undefined && String(before) === String(window.clickPlace);
     }
 """
+
+
+# Looks for a second, so that a page that is left while it looks does not hold anybody up.
+_LOOK = """
+    async (is) => {
+      for (let turn = 0; turn < 50; turn += 1) {
+        if (await is()) return true;
+        await new Promise((done) => setTimeout(done, 20));
+      }
+      return false;
+    }
+"""
+# What the browser says when the page went elsewhere meanwhile.
+_ELSEWHERE = ("Cannot find context", "navigated", "context was destroyed", "Promise was collected")
 
 
 def program() -> str | None:
@@ -242,20 +257,17 @@ class Page:
         return got["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until an expression is true."""
-
-        async def value() -> Any:
+        """Wait until an expression is true. The page itself looks, so that waiting costs little."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
             try:
-                return await self.js(f"(async () => Boolean(await ({expression})))()")
+                if await self.js(f"({_LOOK})(async () => {expression})"):
+                    return
             except Refused as refused:
-                if "Cannot find context" in str(refused) or "navigated" in str(refused):
-                    return None
-                raise
-
-        try:
-            await eventually(value, expression)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{await self.text()}\n{self.errors}") from None
+                if not any(word in str(refused) for word in _ELSEWHERE):
+                    raise
+                await asyncio.sleep(0.02)
+        raise AssertionError(f"{expression} never came\n{await self.text()}\n{self.errors}")
 
     async def text(self, selector: str = "body") -> str:
         """The visible text of the first element that matches."""

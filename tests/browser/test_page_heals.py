@@ -95,6 +95,7 @@ async def test_a_gap_is_fetched(sit: Sit, running: Running) -> None:
     version = lotse.ops({"op": "replace", "path": "/headline", "value": "The last"})
     await at_version(page, version)
     await page.shows("The last", box())
+    assert "Tool calls8" in await page.js("document.querySelector('.facts').textContent"), "what was lost is there too"
 
 
 async def test_a_killed_server_comes_back_and_two_browsers_heal(

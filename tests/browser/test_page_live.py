@@ -303,3 +303,32 @@ async def test_older_messages_are_read_when_asked_for(sit: Sit, stage: Stage) ->
     texts = await page.js("[...document.querySelectorAll('.message .text')].map((text) => text.textContent)")
     assert texts == [f"Line {number}" for number in range(60)]
     assert not await page.js("document.querySelector('.thread > button').checkVisibility()")
+
+
+async def test_a_long_message_is_shown_whole_though_its_event_is_cut(sit: Sit, stage: Stage) -> None:
+    thread = stage.thread()
+    page = await sit("robin", f"thread/{thread}")
+    message = stage.message(thread, text="long " * 1500 + "to its end")
+    await page.shows("to its end", ".messages")
+    body = {"body": "longer " * 1500 + "to its other end"}
+    stage.as_("robin").call("editMessage", body, message_id=message["id"]).ok()
+    await page.shows("to its other end", ".messages")
+    await page.shows("(edited)", ".messages")
+    stage.as_("robin").call("deleteMessage", message_id=message["id"]).ok()
+    await page.shows("This message was deleted.", ".messages")
+
+
+async def test_an_answer_that_is_chosen_again_after_a_lost_one_is_given_once(sit: Sit, running: Running) -> None:
+    lotse = running()
+    lotse.call("awaitRunInput", {"prompt": "Which week?", "choices": {"this": "This week"}})
+    page = await sit("alex", lotse.thread)
+    await page.js(
+        "{ const real = window.fetch; let lost = 0; window.fetch = async (url, options) => {"
+        " const answer = await real(url, options);"
+        " if (options.method === 'POST' && lost++ === 0) throw new TypeError('lost'); return answer; } }"
+    )
+    await page.click(".question button")
+    await page.until("document.querySelectorAll('.message').length === 2")
+    await page.shows("Answered: This week", ".question")
+    followups = lotse.read()["followups"]
+    assert len(followups) == 1
