@@ -87,7 +87,9 @@ class App:
         self._reaper = Reaper(self.database, settings, self.life, on_turn=turn, outage=outage)
         self._consequences = Consequences(self.database, settings, on_turn=turn, outage=outage)
         self._retention = Retention(self.database, settings, on_turn=turn, outage=outage)
-        self.plane = Plane(self.database, settings, self.life, self.telemetry, self._name, self._availability.now)
+        self.plane = Plane(
+            self.database, settings, self.life, self.telemetry, self._name, self._availability.now, outage
+        )
         self.plane.on_poke = self._poke
         plant = Plant(
             settings,

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from db import Database
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.live.difference import difference, laid_over
 from livebox.live.entry import ACTIVE, Entry, patchable_half
 from livebox.live.frames import MAX_OPS, updated, whole
@@ -39,7 +40,13 @@ class Documents:
     """
 
     def __init__(
-        self, database: Database, settings: Settings, owner: str, *, on_turn: Callable[[str, bool], None] | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        owner: str,
+        *,
+        on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self.owner = owner
         self.watchers = Watchers()
@@ -47,12 +54,12 @@ class Documents:
         self.on_end: Callable[[Entry], None] = lambda entry: None
         self.on_poke: Callable[[str, list[str]], None] = lambda kind, run_ids: None
         self._rows = Rows(database)
-        self._keeper = Keeper(self._rows, settings, owner, self.raised, self._freed, on_turn=on_turn)
+        self._keeper = Keeper(self._rows, settings, owner, self.raised, self._freed, on_turn=on_turn, outage=outage)
         self._entries: dict[str, Entry] = {}
         self._pending: dict[str, None] = {}
         pause = settings.number("gateway.poll_interval")
-        self._absorbing = Loop("live_raises", pause, self.absorb_pending, on_turn=on_turn)
-        self._polling = Loop("live_polls", pause, self.poll, on_turn=on_turn)
+        self._absorbing = Loop("live_raises", pause, self.absorb_pending, on_turn=on_turn, outage=outage)
+        self._polling = Loop("live_polls", pause, self.poll, on_turn=on_turn, outage=outage)
         self._telling = Loop("live_watching", WATCHING, self._tell_watching, on_turn=on_turn)
         self._loops = (self._absorbing, self._polling, self._telling)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from db import DatabaseError
 from livebox.jobs.loop import Loop
+from livebox.jobs.outage import Outage
 from livebox.live.entry import Entry
 from livebox.live.owner import is_dead
 from livebox.live.rows import CHUNK, Rows
@@ -39,7 +40,9 @@ class Keeper:
         freed: Callable[[list[str]], None],
         *,
         on_turn: Callable[[str, bool], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
+        more: dict[str, Any] = {"on_turn": on_turn, "outage": outage}
         self._rows = rows
         self._owner = owner
         self._again = again
@@ -49,9 +52,9 @@ class Keeper:
         self._unsaved: dict[str, Entry] = {}
         self._low: dict[str, Entry] = {}
         self._saving = asyncio.Lock()
-        self._saves = Loop("live_saves", settings.number("run.checkpoint_interval"), self.save, on_turn=on_turn)
-        self._touches = Loop("live_owner", self.lease / TOUCHES, self.touch, on_turn=on_turn)
-        self._reserves = Loop("live_versions", 60, self._reserve_low, on_turn=on_turn)
+        self._saves = Loop("live_saves", settings.number("run.checkpoint_interval"), self.save, **more)
+        self._touches = Loop("live_owner", self.lease / TOUCHES, self.touch, **more)
+        self._reserves = Loop("live_versions", 60, self._reserve_low, **more)
         self._loops = (self._saves, self._touches, self._reserves)
 
     async def start(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from db import Caller, Database, DatabaseError
 from livebox.invocations import Invocation
 from livebox.jobs.life import Life
+from livebox.jobs.outage import Outage
 from livebox.limits import Limit
 from livebox.live import patch as patching
 from livebox.live.documents import TRIES, Documents
@@ -47,8 +48,9 @@ class Plane(Documents):
         telemetry: Telemetry,
         owner: str,
         now: Callable[[], float],
+        outage: Outage | None = None,
     ) -> None:
-        super().__init__(database, settings, owner, on_turn=telemetry.turn)
+        super().__init__(database, settings, owner, on_turn=telemetry.turn, outage=outage)
         self._holds = Holds(database, settings, now)
         self._life = life
         self._telemetry = telemetry
