@@ -56,6 +56,7 @@ class Patches:
         self._hurry = asyncio.Event()
         self._last = float("-inf")
         self._watched: bool | None = None
+        self._doubtful = False
 
     @property
     def watched(self) -> bool | None:
@@ -70,6 +71,11 @@ class Patches:
 
     def changed(self) -> None:
         """The draft has changed."""
+        self._dirty.set()
+
+    def doubt(self) -> None:
+        """The server may have fallen, and lost what it had not saved: look at what it has before anything is sent."""
+        self._doubtful = True
         self._dirty.set()
 
     def learn(self, run: Run) -> None:
@@ -89,7 +95,7 @@ class Patches:
     async def flush(self) -> None:
         """Send until the server has what is shown now, or will not have it."""
         async with self._sending:
-            while self._ops():
+            while self._doubtful or self._ops():
                 await self._once()
 
     async def _once(self) -> None:
@@ -98,6 +104,9 @@ class Patches:
         conflicts = 0
         while True:
             self._dirty.clear()
+            if self._doubtful and not await self._look():
+                await asyncio.sleep(pauses.next())
+                continue
             ops = self._ops()
             if not ops:
                 return
@@ -116,6 +125,17 @@ class Patches:
                 self._known = apply(self._known, ops)
                 self._version = version
                 return
+
+    async def _look(self) -> bool:
+        """Take what the server has; False when it does not say."""
+        try:
+            run = await self._reload()
+        except (Problem, Unreachable) as error:
+            _log.debug("the run could not be looked at: %s", error)
+            return False
+        self._doubtful = False
+        self._take(run)
+        return True
 
     async def _rest(self) -> None:
         """Let changes gather: the first after quiet leaves at once."""

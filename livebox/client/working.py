@@ -114,8 +114,9 @@ class Working:
         self._aside(self._mailbox.fetch())
 
     def session_began(self) -> None:
-        """There is a new session with the gateway: bind the run to it."""
+        """There is a new session with the gateway: bind the run to it, and see what is left of what was shown."""
         self._beat_now.set()
+        self._patches.doubt()
 
     def cancel_requested(self) -> None:
         """Somebody asked for the run to be cancelled."""

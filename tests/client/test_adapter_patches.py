@@ -155,3 +155,17 @@ async def test_content_that_is_no_json_does_not_keep_a_run_from_its_end(fake: Fa
 
     async with at_work(fake, work):
         assert (await ended(fake, fake.invoke()))["summary"] == "Done."
+
+
+async def test_what_a_fallen_server_lost_is_shown_again_though_nothing_changes(fake: Fake) -> None:
+    async def work(run: RunHandle) -> str:
+        run.headline = "Kept"
+        await run.flush()
+        old = {name: value for name, value in fake.runs[run.id].items() if name != "headline"}
+        fake.runs[run.id] = {**old, "version": old["version"] + 256}
+        (await fake.session()).cut()
+        await when(lambda: fake.runs[run.id].get("headline") == "Kept")
+        return "Done."
+
+    async with at_work(fake, work):
+        await ended(fake, fake.invoke())
