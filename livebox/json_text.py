@@ -40,6 +40,8 @@ _member_ends: Final = re.compile(rb'"[ \t\r\n]*:').findall
 _without_strings: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL).sub
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _SMELLS: Final = -(2**62)
+_DIGITS: Final = bytes(0x30 if byte in b"0123456789" else 0x20 for byte in range(256))
+_LONG: Final = b"0" * 16  # digits of the smallest integer that may be too large
 
 
 def read(raw: bytes, *, last_wins: bool = False) -> Any:
@@ -53,6 +55,8 @@ def read(raw: bytes, *, last_wins: bool = False) -> Any:
         value = _decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise JsonRefused(explain(raw, last_wins=last_wins)) from None
+    if last_wins and b"null" not in raw and b"\\u0000" not in raw and _LONG not in raw.translate(_DIGITS):
+        return value
     if _members(value) != len(_member_ends(raw)) or (b"\\" in raw and b"\\u0000" in raw):
         findings = explain(raw, last_wins=last_wins)
         if findings:

@@ -2,7 +2,8 @@
 
 Frames of the server are bytes that are written to the transport as they are, and never awaited: a broadcast costs one
 write for each receiver whatever the receiver does. The first frame after quiet leaves at once; what comes within
-`gateway.coalesce_interval` of a write gathers and leaves in one write. How much a device has not taken yet is known at
+`gateway.coalesce_interval` of a write gathers and leaves in one write. One that gathered alone ends that: what comes
+slowly waits for nothing. How much a device has not taken yet is known at
 any time (`unsent`); beyond the hard cap it is cut off.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import WebSocketError, WSCloseCode, web
 
@@ -29,22 +30,31 @@ _PING: Final = b"\x89\x00"
 _TOO_LARGE: Final = CLOSES["frame_too_large"].code
 
 
+class Gatherer(Protocol):
+    """Where frames gather."""
+
+    def flush(self) -> bool:
+        """The interval is over; False when nothing has to be looked at after the next one."""
+        ...
+
+
 class Gathering:
-    """Ends the intervals in which frames of connections gather: one timer for all of them."""
+    """Ends the intervals in which frames gather: one timer for all of them."""
 
     def __init__(self, interval: float) -> None:
         self.interval = interval
-        self._hot: list[Connection] = []
+        self._hot: list[Gatherer] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, connection: Connection) -> None:
-        """Flush this connection when the interval ends, and again until it was quiet for one."""
-        self._hot.append(connection)
+    def begin(self, gatherer: Gatherer) -> None:
+        """Flush this when the interval ends, and again until it was quiet for one."""
+        self._hot.append(gatherer)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.interval, self._end)
 
     def _end(self) -> None:
-        self._hot = [connection for connection in self._hot if connection.flush()]
+        hot, self._hot = self._hot, []
+        self._hot += [gatherer for gatherer in hot if gatherer.flush()]
         self._timer = asyncio.get_running_loop().call_later(self.interval, self._end) if self._hot else None
 
 
@@ -111,14 +121,23 @@ class Connection(web.WebSocketResponse):
             if self.on_overflow is not None:
                 self.on_overflow()
 
+    def pass_on(self, data: bytes) -> None:
+        """Write frames that have gathered elsewhere, after what has gathered here."""
+        transport = self._transport
+        if transport is None or self._closed or transport.is_closing():
+            return
+        if self._gathered:
+            self._write_gathered(transport)
+        transport.write(data)
+
     def flush(self) -> bool:
-        """Write what has gathered; False, and quiet again, when that was nothing."""
-        if not self._gathered or self._transport is None or self._transport.is_closing():
-            self._hot = False
+        """Write what has gathered; False, and quiet again, when hardly anything did."""
+        self._hot = len(self._gathered) > 1
+        if self._gathered and self._transport is not None and not self._transport.is_closing():
+            self._write_gathered(self._transport)
+        else:
             self._forget()
-            return False
-        self._write_gathered(self._transport)
-        return True
+        return self._hot
 
     def _write_gathered(self, transport: asyncio.Transport) -> None:
         frames = self._gathered
@@ -130,7 +149,7 @@ class Connection(web.WebSocketResponse):
         self._gathered = []
         self._gathered_bytes = 0
 
-    def drop_patches(self) -> list[Frame]:
+    def drop_documents(self) -> list[Frame]:
         """Takes back what has gathered and may be missed."""
         dropped = [frame for frame in self._gathered if frame.run_id]
         if dropped:

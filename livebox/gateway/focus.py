@@ -16,6 +16,7 @@ import msgspec
 
 from db import Database
 from livebox.gateway.feed import FeedEvent
+from livebox.gateway.outlet import Outlet
 from livebox.live.plane import Plane
 
 if TYPE_CHECKING:
@@ -50,23 +51,32 @@ class Focus:
         plane: Plane,
         sees: Callable[[str, str | None], bool],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        outlet: Callable[[str], Outlet],
     ) -> None:
         self._database = database
         self._plane = plane
         self._sees = sees
         self._spawn = spawn
+        self._outlet = outlet
         self._by_thread: defaultdict[str, set[Session]] = defaultdict(set)
-        self._by_run: defaultdict[str, set[Session]] = defaultdict(set)
+        self.outlets: dict[str, Outlet] = {}
         self._looking: set[Session] = set()
         self._asking: list[Session] = []
 
     def __len__(self) -> int:
         """How many sessions look at a run, each counted once for each run."""
-        return sum(map(len, self._by_run.values()))
+        return sum(len(outlet.sessions) for outlet in self.outlets.values())
 
     def watchers(self, run_id: str) -> Iterable[Session]:
         """Who gets the frames of a run."""
-        return self._by_run.get(run_id, ())
+        outlet = self.outlets.get(run_id)
+        return () if outlet is None else outlet.sessions
+
+    def settle(self, run_id: str) -> None:
+        """Send what has gathered of a run: what follows comes after it."""
+        outlet = self.outlets.get(run_id)
+        if outlet is not None:
+            outlet.settle()
 
     async def replace(self, session: Session, thread_ids: list[str], run_ids: list[str]) -> None:
         """Have a session look at these and at nothing else. Raises Refused, and `db.DatabaseError`."""
@@ -126,7 +136,11 @@ class Focus:
             self._plane.release(run_id)
             return
         session.documents[run_id] = document
-        self._by_run[run_id].add(session)
+        outlet = self.outlets.get(run_id)
+        if outlet is None:
+            outlet = self.outlets[run_id] = self._outlet(run_id)
+        outlet.settle()
+        outlet.sessions.add(session)
         session.send_document(document)
 
     def drop(self, session: Session, run_id: str) -> None:
@@ -136,7 +150,10 @@ class Focus:
         if session.documents.pop(run_id, None) is None:
             return
         session.connection.withdraw(run_id)
-        _discard(self._by_run, run_id, session)
+        sessions = self.outlets[run_id].sessions
+        sessions.discard(session)
+        if not sessions:
+            del self.outlets[run_id]
         self._plane.release(run_id)
 
     def _drop_thread(self, session: Session, thread_id: str) -> None:

@@ -25,7 +25,7 @@ from livebox.gateway import frames
 from livebox.gateway.connection import CLOSE_PATIENCE, Connection, Gathering
 from livebox.gateway.feed import Feed
 from livebox.gateway.focus import Focus
-from livebox.gateway.frames import Frame
+from livebox.gateway.outlet import Outlet
 from livebox.gateway.rights import Rights
 from livebox.gateway.session import Session
 from livebox.gateway.tail import Tail
@@ -91,7 +91,9 @@ class Hub:
         self._telemetry = plant.telemetry
         self._gathering = Gathering(settings.number("gateway.coalesce_interval"))
         self.tail = Tail(self, feed, rights)
-        self.focus = Focus(plant.database, plane, rights.sees, self.spawn)
+        self.focus = Focus(
+            plant.database, plane, rights.sees, self.spawn, lambda run_id: Outlet(self, self._gathering, run_id)
+        )
         self.workers: list[Worker] = []
         self.sessions: dict[Session, None] = {}
         self.by_principal: dict[str, list[Session]] = {}
@@ -114,6 +116,8 @@ class Hub:
         """Say goodbye to all, finish what was accepted, and end every session."""
         self.stopping = True
         await self._watch.stop()
+        for outlet in self.focus.outlets.values():
+            outlet.settle()
         for session in [*self.sessions]:
             self._bye(session, "shutdown", "restart")
         if self._connections:
@@ -214,7 +218,7 @@ class Hub:
             while turns != self.tail.turns:  # what is told of runs must not be older than the rights by now
                 turns = self.tail.turns
                 answer = await self.plant.database.readers.call("open_session", caller, {"limits": limits})
-            if answer.code != "ok" or answer.body is None or not self._rights.active(caller.principal):
+            if answer.code != "ok" or answer.body is None:
                 session.send(frames.error(INVALID, reply_to=reply_to))
                 session.end("invalid_token")
                 return
@@ -281,11 +285,9 @@ class Hub:
     # how sessions end
 
     def valid(self, session: Session) -> bool:
-        """May it still do anything? If not it is ended now."""
+        """May it still do anything? If its token has expired it is ended now; what a disabled one had is ended already."""
         if session.expires_at != inf and session.expires_at <= self.now():
             self.refuse(session, EXPIRED)
-        elif not self._rights.active(session.principal_id):
-            self.refuse(session, INVALID)
         return not session.gone
 
     def refuse(self, session: Session, code: str) -> None:
@@ -337,17 +339,9 @@ class Hub:
 
     def frame(self, document: Entry, payload: bytes) -> None:
         """A frame of the live plane about a run, to everybody who looks at it."""
-        watchers = self.focus.watchers(document.run_id)
-        if not watchers:
-            return
-        if self.tail.silent:
-            for session in watchers:
-                session.stale.add(document.run_id)
-                self.fell_behind(session)
-            return
-        frame = Frame(payload, document.run_id)
-        for session in watchers:
-            session.send_patch(frame)
+        outlet = self.focus.outlets.get(document.run_id)
+        if outlet is not None:
+            outlet.put(payload)
 
     def watched(self, run_id: str, watched: bool) -> None:
         """Somebody looks at a run now, or nobody any more: its holders are told."""

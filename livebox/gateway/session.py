@@ -271,21 +271,18 @@ class Session:
         self.seq = seq
         self.connection.post(frame)
 
-    def send_patch(self, frame: Frame) -> None:
-        """A change of a run that it looks at; left out while the device is behind."""
-        if self.stale and frame.run_id in self.stale:
-            self._hub.dropped(1)
-        elif self.connection.unsent() > self._hub.soft:
-            gathered = self.connection.drop_patches()
-            self.stale.update(dropped.run_id for dropped in gathered)
-            self.stale.add(frame.run_id)
-            self._hub.dropped(len(gathered) + 1)
+    def leave_out(self, run_id: str, count: int) -> None:
+        """So many changes of a run that it looks at are not sent, while the device is behind."""
+        if run_id not in self.stale:
+            self.stale.add(run_id)
+            if self.connection.unsent() > self._hub.soft:
+                self.stale.update(dropped.run_id for dropped in self.connection.drop_documents())
             self._hub.fell_behind(self)
-        else:
-            self.connection.post(frame)
+        self._hub.dropped(count)
 
     def send_document(self, document: Entry) -> None:
         """A run, whole; later, when the device is behind."""
+        self._hub.focus.settle(document.run_id)
         if self._hub.tail.silent or self.connection.unsent() > self._hub.soft:
             self.stale.add(document.run_id)
             self._hub.fell_behind(self)

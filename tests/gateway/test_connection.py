@@ -104,7 +104,7 @@ async def test_only_what_may_be_missed_is_dropped() -> None:
     connection.post(Frame(b"first"))
     for frame in (*frames(3, "one"), Frame(b"durable"), *frames(2, "two")):
         connection.post(frame)
-    assert {frame.run_id for frame in connection.drop_patches()} == {"one", "two"}
+    assert {frame.run_id for frame in connection.drop_documents()} == {"one", "two"}
     connection.flush()
     assert transport.written[1] == Frame(b"durable").data
 

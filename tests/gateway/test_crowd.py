@@ -29,7 +29,7 @@ def sizes(live: Live) -> dict[str, int]:
         "tasks": len(hub._tasks),
         "looking": len(focus._looking),
         "threads": len(focus._by_thread),
-        "runs": len(focus._by_run),
+        "runs": len(focus.outlets),
         "asking": len(focus._asking),
         "following": len(hub.tail._following),
         "late": len(hub._watch._late),
