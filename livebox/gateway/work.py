@@ -236,15 +236,10 @@ class Work(Loop):
             self._tell(("cancel", row["run_id"]), target, "run.cancel_requested", members, done=done)
 
     def _tell_followup(self, row: dict[str, Any]) -> None:
-        for session in self._sessions():
-            held = session.held.get(row["run_id"])
-            if held is not None and held.claim_id == row["claim_id"]:
-                target = self._holder(session.principal_id, row["run_id"])
-                members = {name: value for name, value in row.items() if name != "claim_id"}
-                key = ("followup", row["run_id"], row["followup"]["message_id"])
-                if target is not None:
-                    self._tell(key, target, "run.followup", members)
-                return
+        holders = [session for session in self._sessions() if row["run_id"] in session.held and not session.gone]
+        if holders:  # of the present claim: who held it under another was found out just before
+            members = {name: value for name, value in row.items() if name != "claim_id"}
+            self._tell(("followup", row["run_id"], row["followup"]["message_id"]), holders[-1], "run.followup", members)
 
     def _tell(
         self, key: tuple[str, ...], target: AgentSession, kind: str, members: dict[str, Any], *, done: bool = False

@@ -225,6 +225,25 @@ async def test_without_the_places_of_threads_it_would_be(db: Database, late: Lat
     assert said in handed
 
 
+async def test_of_a_deleted_thread_only_its_end_is_told(db: Database, late: Late) -> None:
+    """A tail that comes late hands out no move of a thread that is gone; who was left behind hears that it left."""
+    async with tail(db) as made:
+        late.grant(late.channel)
+        owner = late.world.owner
+        await made.watch([late.who, owner])
+        await made.feed.stop()
+        after = top(late.world)
+        late.say()
+        late.take_away(delete=False)
+        late.take_away(delete=True)
+        await made.feed.start(after)
+        await made.follow(top(late.world))
+        for who, types in ((late.who, ["thread.moved"]), (owner, ["thread.deleted"])):
+            told_now = late.world.events(who, after)
+            assert [row["type"] for row in told_now] == types
+            assert [row for row in made.got[who] if row["seq"] > after] == told_now
+
+
 async def test_rights_are_loaded_while_they_change(db: Database, late: Late) -> None:
     """An event that is handed out while a session begins is in the rights that it begins with."""
     async with tail(db) as made:

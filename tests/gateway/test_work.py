@@ -84,6 +84,19 @@ async def test_a_run_that_waits_for_people_takes_no_room(stage: Stage) -> None:
         assert device.runs() == [first, second]
 
 
+async def test_a_run_to_be_resumed_takes_room_until_it_has_arrived(stage: Stage) -> None:
+    message, work = await stage.waiting()
+    await stage.say("alex", message["thread_id"])
+    stage.later(61)
+    await queued(stage)
+    async with standing(stage) as stand:
+        device = stand.device()
+        await stand.turn()
+        await stand.turn()
+        assert device.runs() == [work.run_id]
+        assert device.got[0]["invocation"]["kind"] == "resume"
+
+
 async def test_several_sessions_share_the_work(stage: Stage) -> None:
     runs = await queued(stage, 4)
     async with standing(stage) as stand:
