@@ -285,7 +285,7 @@ class Hub:
     # how sessions end
 
     def valid(self, session: Session) -> bool:
-        """May it still do anything? If its token has expired it is ended now; what a disabled one had is ended already."""
+        """May it still do anything? One whose token has expired is ended now; others are ended where they lose it."""
         if session.expires_at != inf and session.expires_at <= self.now():
             self.refuse(session, EXPIRED)
         return not session.gone
