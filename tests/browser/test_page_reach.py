@@ -218,6 +218,20 @@ async def test_landmarks_and_headings(busy: tuple[Page, Agent]) -> None:
     assert await page.js("document.documentElement.lang") == "en"
 
 
+async def test_whatever_can_be_used_or_measures_something_has_a_name(busy: tuple[Page, Agent]) -> None:
+    page, _ = busy
+    wanted = {"button", "link", "textbox", "meter", "progressbar", "DisclosureTriangle", "article", "list"}
+    seen, nameless = set(), []
+    for node in (await page.send("Accessibility.getFullAXTree"))["nodes"]:
+        role = node.get("role", {}).get("value")
+        if role in wanted and not node["ignored"]:
+            seen.add(role)
+            if role != "list" and not node.get("name", {}).get("value"):
+                nameless.append((role, node))
+    assert nameless == []
+    assert {"button", "link", "textbox", "meter", "progressbar", "article"} <= seen
+
+
 async def test_colours_follow_the_system_until_somebody_chooses(sit: Sit) -> None:
     page = await sit("alex")
     back = "getComputedStyle(document.documentElement).backgroundColor"
