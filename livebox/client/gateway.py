@@ -39,10 +39,13 @@ Happening = Literal[
 
 SUBPROTOCOL: Final = "livebox.v1"
 PATH: Final = "/v1/gateway"
+UNAUTHORIZED: Final = 401
+LASTED: Final = 5.0  # seconds after which a session counts as one that worked
 ABSENT_PAUSE: Final = 30.0  # seconds until a gateway that is not there is looked for again
 _LARGEST: Final = 64 * 1024**2  # bytes of a frame of the server
 _MISSED: Final = 2.5  # intervals without a frame after which the server is taken for gone
-_FINAL: Final = {close.code: close.name for close in CLOSES.values() if not close.reconnect}
+_NAMES: Final = {close.code: close.name for close in CLOSES.values()}
+_FINAL: Final = frozenset(close.code for close in CLOSES.values() if not close.reconnect)
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # of the upgrade: try again
 _UNTIDY: Final = (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError)
 
@@ -185,16 +188,27 @@ class Gateway:
             said: Problem | None = None
             frame = await self._hello(socket)
             if frame is not None and frame["type"] == "ready":
-                pauses.reset()
                 self.absent = False
                 self._began(socket, cast(ReadyFrame, frame))
-                await self._read(socket, frame["limits"]["heartbeat_interval_ms"] / 1000)
+                began = asyncio.get_running_loop().time()
+                try:
+                    await self._read(socket, frame["limits"]["heartbeat_interval_ms"] / 1000)
+                finally:
+                    if asyncio.get_running_loop().time() - began > LASTED:
+                        pauses.reset()
             elif frame is not None and frame["type"] == "error":
                 said = Problem.told(frame["problem"])
+                if said.status != UNAUTHORIZED:  # there is too much to do just now
+                    self._asked_pause = said.retry_after
+                    return
                 await socket.receive(self._timeout)
-            code = socket.close_code
-            if code in _FINAL or (code is not None and 4500 <= code <= 4999):
-                self.refusal = GatewayRefused(code, _FINAL.get(code, "unknown"), said)
+            self._judge(socket.close_code, said)
+
+    def _judge(self, code: int | None, said: Problem | None) -> None:
+        """Whether another session makes sense. A token that expired is final for who has no other."""
+        outcast = said is not None and isinstance(self._token, str)
+        if code is not None and (code in _FINAL or 4500 <= code <= 4999 or outcast):
+            self.refusal = GatewayRefused(code, _NAMES.get(code, "unknown"), said)
 
     async def _hello(self, socket: aiohttp.ClientWebSocketResponse) -> dict[str, Any] | None:
         token = self._token if isinstance(self._token, str) else self._token()

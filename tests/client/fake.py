@@ -43,6 +43,10 @@ class Fake(Runs):
         if self.hello_problem is not None:
             document, code = self.hello_problem
             await socket.send_json({"type": "error", "reply_to": hello["id"], "problem": document})
+            if not code:  # it may say hello again
+                self.hello_problem = None
+                await socket.receive()
+                return socket
             await socket.close(code=code)
             return socket
         self.before_ready()

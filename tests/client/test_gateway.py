@@ -94,6 +94,35 @@ async def test_a_final_close_ends_it(fake: Fake, code: int, name: str) -> None:
     assert len(fake.frames) == 1
 
 
+async def test_a_token_that_expired_is_final_for_who_has_no_other(fake: Fake) -> None:
+    fake.hello_problem = (problem(401, "token_expired"), 4040)
+    async with Gateway(fake.url, "t") as gateway:
+        with pytest.raises(GatewayRefused) as refused:
+            await gateway.connected()
+    assert (refused.value.code, refused.value.name) == (4040, "token_expired")
+
+
+async def test_a_token_that_expired_is_replaced_by_who_has_another(fake: Fake) -> None:
+    fake.hello_problem = (problem(401, "token_expired"), 4040)
+    tokens: list[str] = []
+
+    def token() -> str:
+        if tokens:
+            fake.hello_problem = None
+        tokens.append(f"t{len(tokens)}")
+        return tokens[-1]
+
+    async with Gateway(fake.url, token) as gateway:
+        assert await gateway.connected()
+    assert tokens == ["t0", "t1"]
+
+
+async def test_a_hello_that_comes_too_soon_is_said_again_later(fake: Fake) -> None:
+    fake.hello_problem = (problem(429, "rate_limited", retry_after_ms=1), 0)
+    async with Gateway(fake.url, "t") as gateway:
+        assert await asyncio.wait_for(gateway.connected(), 10)
+
+
 @pytest.mark.parametrize("code", [4001, 4008, 4040, 1011, 1001])
 async def test_other_closes_are_followed_by_another_session(fake: Fake, code: int) -> None:
     async with Gateway(fake.url, "t") as gateway:
