@@ -51,7 +51,8 @@ types: $(VENV)/.dev ## check types, strictly
 imports: $(VENV)/.dev ## check that imports go one way
 	$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.dev ## measure against pgbench and bare aiohttp into docs/performance.md (QUICK=1: in a minute, to the screen)
+bench: $(VENV)/.dev ## measure against pgbench, bare aiohttp and, where npm is, its peers, into docs/performance.md (QUICK=1: in a minute, to the screen)
+	@! command -v npm >/dev/null || npm install --no-package-lock --no-audit --no-fund --silent || true
 	$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(BENCH_ARGS)
 
 clean: ## remove what was built and measured here; data folders stay

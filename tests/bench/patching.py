@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from tests.bench import peers
@@ -11,49 +12,64 @@ from tests.bench.crowd import Task, gather
 from tests.bench.live import over_bare, over_livebox
 from tests.bench.plan import Plan
 from tests.bench.report import Detail, Findings, Row
-from tests.bench.samples import Rate, Spread, median_rate
+from tests.bench.samples import Rate, Spread, median_rate, server_ratios
 from tests.bench.served import Served
 from tests.bench.stage import Stage
 
 WATCHERS: Final = 10
-_WHAT: Final = "patch over the gateway to 10 watchers, under load"
+PACE: Final = 4000.0
+"""Patches a second that come one by one, as those of agents do."""
 WINDOW: Final = 200
-"""Patches that are under way at most: enough to keep any of them busy."""
+"""Patches that are under way at most when as many come as are taken."""
+_ECHO: Final = "bare aiohttp, an echo of the same frames"
+_SHAPES: Final = {"4,000/s one by one": (PACE, 0), "200 under way": (0.0, WINDOW)}
+
+Make = Callable[[int, float, int], Task]
 
 
 def measure(stage: Stage, server: Served, plain: Bare, plan: Plan) -> Findings:
     """By patches per CPU second of the server; the peers where Node and their packages are there."""
+    ways: dict[str, Make] = {
+        "echo": lambda count, pace, window: over_bare(plain, "echo", watchers=0, count=count, pace=pace, window=window),
+        "plain": lambda count, pace, window: over_bare(
+            plain, "plain", watchers=WATCHERS, count=count, pace=pace, window=window
+        ),
+        "joined": lambda count, pace, window: over_bare(
+            plain, "joined", watchers=WATCHERS, count=count, pace=pace, window=window
+        ),
+        "Livebox": lambda count, pace, window: over_livebox(
+            server, stage, watchers=WATCHERS, count=count, pace=pace, window=window
+        ),
+    }
     found: dict[str, list[Rate]] = {}
-
-    def note(name: str, task: Task) -> None:
-        outcome = asyncio.run(gather(task))
-        found.setdefault(name, []).append(Rate(outcome.accepted / outcome.seconds, outcome.per_patch))
-
     with peers.serving() as others:
         for _ in range(plan.rounds):
-            note("echo", over_bare(plain, "echo", watchers=0, count=plan.patches, window=WINDOW))
-            for name in ("plain", "joined"):
-                note(name, over_bare(plain, name, watchers=WATCHERS, count=plan.patches, window=WINDOW))
-            note("Livebox", over_livebox(server, stage, watchers=WATCHERS, count=plan.patches, window=WINDOW))
+            for shape, (pace, window) in _SHAPES.items():
+                for name, make in ways.items():
+                    outcome = asyncio.run(gather(make(plan.patches, pace, window)))
+                    rate = Rate(outcome.accepted / outcome.seconds, outcome.per_patch)
+                    found.setdefault(f"{name}, {shape}", []).append(rate)
             for name, peer in others.items():
-                found.setdefault(name, []).append(
-                    peer.measure(watchers=WATCHERS, count=plan.patches // 2, window=WINDOW)
-                )
-    ours = found["Livebox"]
-    rows = [
-        Row(_WHAT, "bare aiohttp, an echo of the same frames", _by_cpu(ours, found["echo"]), at_least=0.35),
-        Row(_WHAT, "bare aiohttp that parses, applies and broadcasts", _by_cpu(ours, found["plain"])),
-        Row(_WHAT, "the same, joining writes", _by_cpu(ours, found["joined"])),
-        *(
-            Row("deliveries to 10 watchers", name, _by_cpu(ours, found[name]), at_least=goal)
-            for name, goal in peers.GOALS.items()
-            if name in found
-        ),
+                rate = peer.measure(watchers=WATCHERS, count=plan.patches // 2, window=WINDOW)
+                found.setdefault(name, []).append(rate)
+    rows = [row for shape in _SHAPES for row in _rows(found, shape)]
+    ours = found["Livebox, 200 under way"]
+    rows += [
+        Row("deliveries of patches to 10 watchers", name, server_ratios(ours, found[name]), at_least=goal)
+        for name, goal in peers.GOALS.items()
+        if name in found
     ]
-    return Findings(
-        rows, [Detail(f"patch to 10 watchers: {name}", median_rate(rates)) for name, rates in found.items()]
-    )
+    details = [Detail(f"patch to 10 watchers: {name}", median_rate(rates)) for name, rates in found.items()]
+    return Findings(rows, details)
 
 
-def _by_cpu(candidate: list[Rate], floor: list[Rate]) -> Spread:
-    return Spread.of([theirs.server_cpu / ours.server_cpu for ours, theirs in zip(candidate, floor, strict=True)])
+def _rows(found: dict[str, list[Rate]], shape: str) -> list[Row]:
+    def against(name: str) -> Spread:
+        return server_ratios(found[f"Livebox, {shape}"], found[f"{name}, {shape}"])
+
+    what = f"patch over the gateway to 10 watchers, {shape}"
+    return [
+        Row(what, _ECHO, against("echo"), at_least=0.35),
+        Row(what, "bare aiohttp that parses, applies and broadcasts", against("plain")),
+        Row(what, "the same, joining writes", against("joined")),
+    ]

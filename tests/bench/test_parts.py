@@ -10,13 +10,41 @@ from pathlib import Path
 import pytest
 
 from db.embedded import Server
-from tests.bench import edges, growth, layer, pgbench, reading, served, transition
+from tests.bench import (
+    delivering,
+    durable,
+    edges,
+    footprint,
+    growth,
+    layer,
+    patching,
+    peers,
+    pgbench,
+    reading,
+    served,
+    transition,
+)
+from tests.bench.bare import bare
 from tests.bench.plan import Plan
 from tests.bench.report import Findings
 from tests.bench.stage import Stage
 from tests.fixtures.database import connect
 
-TINY = Plan(1, 2, 3, 3, ((20, 200), (40, 400)), 3, 1)
+TINY = Plan(
+    rounds=1,
+    transitions=2,
+    reads=3,
+    requests=3,
+    growth=((20, 200), (40, 400)),
+    samples=3,
+    starts=1,
+    patches=20,
+    devices=5,
+    fanned=4,
+    seconds=0.2,
+    stuck_seconds=0.05,
+    sessions=4,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +79,25 @@ def test_transition_and_reading_over_every_way(template: Stage, tmp_path: Path) 
     assert _goals(transitions) == 3
     assert _goals(reads) == 1
     assert all(detail.rate.per_second == 32 * TINY.transitions for detail in transitions.details)
+
+
+def test_patches_over_every_way(template: Stage, tmp_path: Path) -> None:
+    with served.served(tmp_path / "data", template.dsn) as running, bare() as plain:
+        patches = patching.measure(template, running, plain, TINY)
+        late = delivering.latency(template, running, plain, TINY)
+        stuck = delivering.stuck(template, running, TINY)
+        fanned = delivering.fan_out(template, running, plain, TINY)
+        left = durable.measure(template, running, TINY)
+    assert _goals(patches) == 2 + (len(peers.GOALS) if peers.installed() else 0)
+    assert _goals(late) == 1
+    assert _goals(stuck) == 2
+    assert _goals(fanned) == 2
+    assert [row.met for row in left.rows] == [True, True]
+
+
+def test_memory_of_sessions_and_runs(template: Stage, tmp_path: Path) -> None:
+    found = footprint.measure(template, lambda: served.served(tmp_path / "data", template.dsn), TINY)
+    assert _goals(found) == 2
 
 
 def test_growth_over_two_sizes(template: Stage) -> None:
