@@ -117,6 +117,7 @@ def test_both_runs_are_shown_and_nothing_is_left(demo: Callable[..., Demo]) -> N
     assert lines[-1].startswith("✗ Lotse failed (runtime_error) in ")
     assert lines[-1].endswith(": The folder no-such-folder does not exist.")
     assert "curl" not in played.output
+    assert "#token=" not in played.output
     assert played.errors == ""
     assert played.clean()
 
@@ -139,7 +140,11 @@ def test_what_is_not_as_expected_is_status_1_and_leaves_nothing(demo: Callable[.
 def test_the_server_stays_up_and_the_curl_lines_work_as_printed(demo: Callable[..., Demo]) -> None:
     played = demo()
     agent = played.agent()
+    page = played.until(r"in a browser: (http://\S+/)#token=(lbx_\S+)$")
+    with urllib.request.urlopen(page[1], timeout=PATIENCE) as answer:  # noqa: S310
+        assert b"<title>" in answer.read()
     url = played.until(r"stays up at (http://\S+) until")[1]
+    assert page[1] == f"{url}/"
     with urllib.request.urlopen(f"{url}/v1/readiness", timeout=PATIENCE) as answer:  # noqa: S310
         assert json.load(answer)["status"] == "ready"
     assert any("livebox.demo.agent" in line for line in processes_with(str(played.temporary)))

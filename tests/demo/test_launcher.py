@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import livebox
+from livebox.demo import launcher
 from livebox.demo.folder_report import FolderReader
 from livebox.demo.launcher import project_folder
 
@@ -28,6 +31,25 @@ def test_a_sample_is_asked_about_where_only_the_package_is(tmp_path: Path, monke
     assert folder.is_relative_to(tmp_path)
     assert {"Python", "SQL", "HTML", "Markdown"} == set(lines.lines)
     assert reader.todos(lines.text)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "opens"),
+    [
+        (webbrowser.BackgroundBrowser("firefox"), True),
+        (webbrowser.GenericBrowser("lynx"), False),
+        (webbrowser.Error("none"), False),
+    ],
+    ids=["window", "terminal", "none"],
+)
+def test_only_a_browser_with_a_window_is_opened(found: Any, opens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def get() -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(webbrowser, "get", get)
+    assert (launcher._browser() is not None) == opens
 
 
 @pytest.mark.parametrize(
