@@ -78,11 +78,11 @@ class Presence(Loop):
         self.wake()
 
     def ended(self, session: Holding) -> None:
-        """A session is over; runs that no other one here holds are left."""
+        """A session is over: it has left the runs that it held."""
         if session not in self._sessions:
             return
         self._sessions.discard(session)
-        left = set(_holds(session)) - self._open()
+        left = set(_holds(session))  # what another one holds is found out when it is written
         now = asyncio.get_running_loop().time()
         self._closed |= dict.fromkeys(left, now)
         self.wake()
