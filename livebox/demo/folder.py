@@ -41,7 +41,12 @@ def namesakes(root: Path, asked: str, ignored: Collection[str], most: int = 9) -
 
     Links are not followed; at most `most` paths, the highest first.
     """
-    if not re.fullmatch(r"[^/\\\0]+", asked) or asked.startswith((".", "~")) or (root / asked).exists():
+    if not re.fullmatch(r"[^/\\\0]+", asked) or asked.startswith((".", "~")):
+        return []
+    try:
+        if (root / asked).exists():
+            return []
+    except (OSError, ValueError):  # a name that cannot be
         return []
     found: list[str] = []
     level = [root]

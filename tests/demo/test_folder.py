@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livebox.demo.folder import FolderRefused, folder_asked, resolve
+from livebox.demo.folder import FolderRefused, folder_asked, namesakes, resolve
 from livebox.printable import printable
 
 
@@ -95,3 +95,19 @@ def test_shown_text_is_one_clean_line() -> None:
     assert printable("a\n b\x00c\u202ed\te") == "a b\ufffdc\ufffdd e"
     assert printable("x\udcff") == "x?"
     assert printable("x" * 300, 10) == "x" * 9 + "…"
+
+
+def test_folders_of_one_name_are_found_below_the_root_alone(root: Path) -> None:
+    for place in ("one", "docs", ".git", "one/two"):
+        (root / place / "same").mkdir(parents=True)
+    (root / "linked").symlink_to("../outside")
+    assert namesakes(root, "same", {".git"}) == ["docs/same", "one/same", "one/two/same"]
+    assert namesakes(root, "same", {".git"}, most=1) == ["docs/same"]
+    assert namesakes(root, "secret", set()) == []  # it lies outside, behind links
+
+
+@pytest.mark.parametrize(
+    "asked", [".", "..", "~", "docs", "docs/deep", "/etc", "in", "a", "nothing", "x" * 5000, "\0", "\ud800", "\\x"]
+)
+def test_what_is_no_plain_name_has_no_namesakes(root: Path, asked: str) -> None:
+    assert namesakes(root, asked, set()) == []
