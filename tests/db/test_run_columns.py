@@ -92,11 +92,12 @@ FREE: dict[str, object] = {
     "document_as_of": LATER,
     "live_owner": "x",
     "live_epoch": 1,
+    "live_version": 1,
     "version_reserved": 99,
 }
 OTHER = {"state", "version", "duration_ms"}  # have tests of their own
 # What may still come when a run has ended.
-FINAL_SAVE = {"document", "document_as_of", "live_owner", "live_epoch"}
+FINAL_SAVE = {"document", "document_as_of", "live_owner", "live_epoch", "live_version"}
 LATE = {"step_count", "reported_steps", "cost_micros", "currency", "cost_is_estimate"}
 
 
