@@ -94,6 +94,17 @@ async def test_a_final_close_ends_it(fake: Fake, code: int, name: str) -> None:
     assert len(fake.frames) == 1
 
 
+@pytest.mark.parametrize("code", [4500, 4777])
+async def test_a_final_close_ends_a_session_that_had_begun(fake: Fake, code: int) -> None:
+    async with Gateway(fake.url, "t") as gateway:
+        session = await fake.session()
+        await session.socket.close(code=code)
+        await when(lambda: gateway.refusal)
+        with pytest.raises(GatewayRefused):
+            await gateway.connected()
+    assert fake.calls["hello"] == 1
+
+
 async def test_a_token_that_expired_is_final_for_who_has_no_other(fake: Fake) -> None:
     fake.hello_problem = (problem(401, "token_expired"), 4040)
     async with Gateway(fake.url, "t") as gateway:
