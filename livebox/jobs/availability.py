@@ -6,7 +6,7 @@ for `service.gap` does the service count as available since now.
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -42,11 +42,11 @@ class Availability(Loop):
     async def touch(self) -> None:
         """Say that this process is there. Raises `db.DatabaseError`."""
         ((now_us, away),) = await self._database.writer.run(_TOUCH, self._gap)
-        first, self._ahead = self._ahead is None, now_us / 1e6 - asyncio.get_running_loop().time()
+        first, self._ahead = self._ahead is None, now_us / 1e6 - time.monotonic()
         if away is not None and not first:  # before a start nobody is expected to be there
             _log.warning("service_was_away", seconds=away)
 
     def now(self) -> float:
         """Seconds of the epoch by the database's clock: the time of the last touch and what passed since."""
         assert self._ahead is not None  # noqa: S101  # a server touches before it listens
-        return asyncio.get_running_loop().time() + self._ahead
+        return time.monotonic() + self._ahead

@@ -7,6 +7,7 @@ database's clock alone decides when it was; the process measures ages with a clo
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -66,7 +67,7 @@ class Life(Loop):
 
     def alive(self, run_id: str, *, progress: bool = False) -> None:
         """The run was heard of just now, and moved with `progress`. For runs that the caller was found to hold."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         before = self._signs.pop(run_id, None)
         self._signs[run_id] = Sign(now, now if progress else before.moved if before is not None else None)
         if len(self._signs) > MAX_RUNS:
@@ -97,7 +98,7 @@ class Life(Loop):
 
     async def _save(self, signs: dict[str, Sign]) -> list[str]:
         """Writes the signs; the runs that need no more of it (written, or ended)."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         rows: list[dict[str, Any]] = []
         for run_id, sign in signs.items():
             rows.append({"run_id": run_id, "age": now - sign.heard})

@@ -243,8 +243,8 @@ def _pointer(tokens: Sequence[str]) -> str:
 def _wrong_values(steps: Sequence[Step]) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, step in enumerate(steps):
-        if step.op != "remove":
-            errors += checker(step.place.nodes[-1].schema)(step.value, f"/ops/{index}/value")
+        if step.op != "remove" and (found := checker(step.place.nodes[-1].schema)(step.value)):
+            errors += [error._replace(name=f"/ops/{index}/value{error.name}") for error in found]
     return errors
 
 

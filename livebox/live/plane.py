@@ -6,7 +6,7 @@ makes this process the owner of its live document; every later save applies only
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -166,7 +166,7 @@ class Plane(Documents):
         base, version = entry.version, entry.version + 1
         entry.version = entry.content = version
         entry.members, entry.size = applied.members, applied.size
-        entry.patched_at = asyncio.get_running_loop().time()
+        entry.patched_at = time.monotonic()
         self._life.alive(entry.run_id, progress=True)
         self._keeper.changed(entry)
         if entry.refs:
@@ -261,7 +261,7 @@ class Plane(Documents):
                     continue
                 # Owned by its row and not in memory: an answer of the database was lost.
                 entry = await self._serving(run_id)
-            now = asyncio.get_running_loop().time()
+            now = time.monotonic()
             if entry is None or now - entry.patched_at < QUIET:
                 continue
             async with self._alone(entry):
