@@ -130,6 +130,9 @@ async def test_who_begins_to_look_sees_what_is_now(fake: Fake) -> None:
     async with at_work(fake, work):
         run = fake.invoke()
         await when(lambda: fake.runs[run["id"]].get("headline") == "First")
+        beats = fake.calls["heartbeat"]
+        await when(lambda: fake.calls["heartbeat"] > beats + 2)
+        assert fake.runs[run["id"]]["headline"] == "First"
         await (await fake.session()).send({"type": "run.watched", "run_id": run["id"], "watched": True})
         await when(lambda: fake.runs[run["id"]].get("headline") == "Second")
         go_on.set()
