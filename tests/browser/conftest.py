@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -18,13 +17,10 @@ from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import fresh
 from tests.fixtures.world import WorldCopy
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one worker, which starts one browser; skipped where there is none."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-            item.add_marker(pytest.mark.skipif(program() is None, reason="Chromium is not installed"))
+BROWSER = [
+    pytest.mark.xdist_group("browser"),  # all in one worker, which starts one browser
+    pytest.mark.skipif(program() is None, reason="Chromium is not installed"),
+]
 
 
 @pytest.fixture(scope="session")

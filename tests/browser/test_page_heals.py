@@ -12,11 +12,13 @@ from typing import Any
 from db import instance
 from livebox.auth import new_token, token_hash
 from tests.browser.chromium import Chromium, Page
-from tests.browser.conftest import Agent, Sit, at_version, box, in_state
+from tests.browser.conftest import BROWSER, Agent, Sit, at_version, box, in_state
 from tests.fixtures.server import Live
 from tests.fixtures.serving import Serving, Spawn
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import fresh
+
+pytestmark = BROWSER
 
 Running = Callable[..., Agent]
 
@@ -85,13 +87,14 @@ async def test_a_message_that_was_written_offline_is_sent_once_when_back(sit: Si
 async def test_a_gap_is_fetched(sit: Sit, running: Running) -> None:
     lotse = running()
     page = await sit("alex", lotse.thread)
-    # Every second patch never reaches the page.
     await page.js(
-        "{ const real = JSON.parse; let count = 0; JSON.parse = (text) => { const value = real(text);"
-        " return value.type === 'run.updated' && count++ % 2 === 0 ? {type: 'pong'} : value; } }"
+        "{ window.drop = true; window.dropped = 0; const real = JSON.parse; JSON.parse = (text) => { const value = real(text);"
+        " if (value.type !== 'run.updated' || !window.drop) return value; window.dropped += 1; return {type: 'pong'}; } }"
     )
     for number in range(9):
         lotse.patch(headline=f"Part {number}", metrics={"tool_calls": number})
+    await page.until("window.dropped > 0")
+    await page.js("window.drop = false")
     version = lotse.ops({"op": "replace", "path": "/headline", "value": "The last"})
     await at_version(page, version)
     await page.shows("The last", box())

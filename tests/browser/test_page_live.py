@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.browser.conftest import Agent, Sit, at_version, box, in_state
+from tests.browser.conftest import BROWSER, Agent, Sit, at_version, box, in_state
 from tests.fixtures.stage import Stage
+
+pytestmark = BROWSER
 
 Running = Callable[..., Agent]
 

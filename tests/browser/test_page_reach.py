@@ -11,10 +11,12 @@ import pytest
 import pytest_asyncio
 
 from tests.browser.chromium import Page
-from tests.browser.conftest import Agent, Sit, at_version, box, claim, in_state
+from tests.browser.conftest import BROWSER, Agent, Sit, at_version, box, claim, in_state
 from tests.browser.test_page_live import MEMBERS
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import fresh
+
+pytestmark = BROWSER
 
 Running = Callable[..., Agent]
 
@@ -174,6 +176,16 @@ async def test_the_keyboard_is_enough(sit: Sit, running: Running, stage: Stage, 
     await page.press("Enter")
     await page.shows("Thank you", ".messages")
     await page.clean()
+
+
+async def test_a_box_that_closes_gives_its_focus_to_its_line(sit: Sit, running: Running) -> None:
+    lotse = running()
+    page = await sit("alex", lotse.thread)
+    await in_state(page, "running")
+    await page.js("document.querySelector('.cancel').focus()")
+    lotse.finish()
+    await in_state(page, "completed")
+    assert await page.js("document.activeElement.tagName") == "SUMMARY"
 
 
 async def tab_to(page: Page, selector: str) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Page
-from tests.browser.conftest import Agent, Sit, at_version, box, claim, in_state
+from tests.browser.conftest import BROWSER, Agent, Sit, at_version, box, claim, in_state
 from tests.fixtures.server import Live
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import fresh
+
+pytestmark = BROWSER
 
 Running = Callable[..., Agent]
 
