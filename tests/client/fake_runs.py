@@ -228,6 +228,8 @@ class Runs:
         if frame["base_version"] != run["version"]:
             self.calls["conflict"] += 1
             raise Refusal(409, "version_conflict", run=run)
+        if len(frame["ops"]) > 100:
+            raise Refusal(413, "patch_too_large")
         self.calls["patch"] += 1
         return self.change(run_id, frame["ops"])
 

@@ -172,3 +172,16 @@ async def test_what_a_fallen_server_lost_is_shown_again_though_nothing_changes(f
 
     async with at_work(fake, work):
         await ended(fake, fake.invoke())
+
+
+async def test_a_change_of_too_many_places_is_sent_whole(fake: Fake) -> None:
+    async def work(run: RunHandle) -> str:
+        run.plan.item("first")
+        await run.flush()
+        for number in range(150):
+            run.plan.item(f"k{number}", f"Point {number}")
+        return "Done."
+
+    async with at_work(fake, work):
+        run = await ended(fake, fake.invoke())
+    assert len(run["plan"]["items"]) == 151
