@@ -1,6 +1,6 @@
 """Bare aiohttp WebSocket servers to measure against, in a process of their own: no contract, no rights, no database.
 
-`python -m tests.bench.bare` says its port and serves until it is ended:
+`python -m tests.bench.bare uvloop` says its port and serves until it is ended:
 
 - `/echo`: sends each message back;
 - `/plain/patch` and `/plain/watch`: parses a patch, applies it, sends it to all who watch, one `send_str` after the other;
@@ -37,9 +37,9 @@ class Bare(NamedTuple):
 
 
 @contextmanager
-def bare() -> Iterator[Bare]:
-    """A fresh process with these servers."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.bench.bare"], stdout=subprocess.PIPE, text=True)
+def bare(loop: str = "uvloop") -> Iterator[Bare]:
+    """A fresh process with these servers, on uvloop or on the event loop that comes with Python: `asyncio`."""
+    process = subprocess.Popen([sys.executable, "-m", "tests.bench.bare", loop], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield Bare(int(process.stdout.readline()), process.pid)
@@ -181,4 +181,4 @@ async def _serve() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve())
+    (asyncio if sys.argv[1] == "asyncio" else uvloop).run(_serve())
