@@ -231,7 +231,8 @@ class Lane:
         while True:
             await self._connection.reopen(deadline)
             try:
-                return await self._connection.fetch(statement, (name, text), allowed=allowed)
+                rows = await self._connection.fetch(statement, (name, text), allowed=allowed)
+                return rows or await self._settle(name, deadline, committed=True)
             except ConnectionLost as error:
                 rows = await self._settle(name, deadline)
                 if rows:
@@ -252,15 +253,21 @@ class Lane:
             return True
         return tries < _CONTENTION_TRIES
 
-    async def _settle(self, name: str, deadline: float) -> list[Any]:
-        """The answers of a batch whose commit was not heard; none when it did not commit and never will."""
-        backend, losses = self._connection.backend, 0
+    async def _settle(self, name: str, deadline: float, *, committed: bool = False) -> list[Any]:
+        """The answers of a batch whose commit was not heard; none when it did not commit and never will.
+
+        ``committed``: it did, and only its answers are missing, because they are too long to be sent under the lock.
+        """
+        backend, losses = None if committed else self._connection.backend, 0
         while True:
             await self._connection.reopen(deadline)
             try:
                 if backend is not None:
                     await self._connection.bury(backend, deadline)
-                return await self._connection.fetch(_SETTLE, (name,))
+                rows = await self._connection.fetch(_SETTLE, (name,))
+                if committed and not rows:
+                    raise DatabaseUnavailable("the record of a batch is gone")
+                return rows
             except ConnectionLost as error:
                 await self._lost(error, losses, deadline)
                 losses += 1

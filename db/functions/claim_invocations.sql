@@ -38,6 +38,9 @@ BEGIN
         IF v_denial IS NULL AND livebox.invocation_resumes(v_run) THEN
             v_run := livebox.return_denied_followups(v_run, v_limits);
         END IF;
+        IF livebox.invocation_end(v_run, v_limits) <= v_now THEN  -- with the token of then it could do nothing any more
+            v_run := livebox.claim_run(v_run, v_claim, v_limits);
+        END IF;
         v_effects := v_effects || livebox.invocation_effect(v_run, jsonb_array_length(v_items), v_limits);
         v_item := livebox.invocation_json(v_run, v_limits);
         IF v_denial IS NOT NULL THEN  -- it goes on holding the run, and is told nothing that was said there since
@@ -68,4 +71,4 @@ BEGIN
     RETURN livebox.done('ok', jsonb_build_object('claim_id', v_claim, 'items', v_items), effects => v_effects);
 END $$;
 COMMENT ON FUNCTION livebox.claim_invocations(jsonb, jsonb) IS
-    'Hands an agent its queued runs, and its waiting ones whose holder is gone, each checked again with the rights of now; the same claim_id gets the same runs and token ids. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, run.holder_grace, service.gap, invocation.ttl and event.body_max_bytes.';
+    'Hands an agent its queued runs, and its waiting ones whose holder is gone, each checked again with the rights of now; the same claim_id gets the same runs and token ids, new ones where they have expired. Effects of kind invocation say what to make the token of each item from. Needs the limits run.claim_lease, run.holder_grace, service.gap, invocation.ttl and event.body_max_bytes.';

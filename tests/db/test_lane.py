@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 
 import psycopg2
 import pytest
+from psycopg2.extras import wait_select
 
 from db import Answer, Caller, Database, DatabaseUnavailable, InternalError, Overloaded, StatementTimeout
 from db.lane import Lane
@@ -382,3 +385,45 @@ async def test_two_lanes_with_the_same_key_make_one_thing(database_dsn: str, sql
         answers = await asyncio.gather(*((one, two)[n % 2].submit("t_apply", ada, args) for n in range(30)))
     assert {answer.code for answer in answers} == {"created"}
     assert applied(sql) == ["made"]
+
+
+async def test_a_process_that_takes_no_answers_keeps_no_other_from_writing(db: Database, sql: Any, ada: Caller) -> None:
+    """It is frozen, or cut off, at the moment when the answers of its batch come: more than fit on the way to it."""
+    ask(
+        sql,
+        "CREATE FUNCTION livebox.t_long(caller jsonb, args jsonb) RETURNS livebox.answer LANGUAGE sql AS $$"
+        " SELECT livebox.done('ok', jsonb_build_object('text', repeat('x', 10000000))) $$; SELECT 1",
+    )
+    batch = str(uuid.uuid4())
+    operation = json.dumps([{"op": "t_long", "caller": ada.document(), "args": {}}])
+    with closing(psycopg2.connect(db.dsn, async_=True)) as frozen:
+        wait_select(frozen)
+        frozen.cursor().execute("SELECT * FROM livebox.execute(%s, %s)", (batch, operation))  # and nobody reads
+        await eventually(
+            lambda: (
+                ask(sql, "SELECT FROM pg_locks WHERE pid = %s AND locktype = 'advisory'", frozen.get_backend_pid())
+                or ask(sql, "SELECT FROM livebox.lane_batches WHERE batch = %s", batch)
+            ),
+            "its turn",
+        )
+        assert (await db.lane.submit("t_apply", ada, {"key": "k"})).code == "created"
+        assert ask(sql, "SELECT FROM livebox.lane_batches WHERE batch = %s", batch)
+
+    answer = await db.lane.submit("t_long", ada, {})
+    assert answer.body is not None
+    assert len(answer.body) > 10000000
+
+
+async def test_long_answers_whose_record_is_gone_are_not_given_by_doing_it_again(
+    db: Database, sql: Any, ada: Caller
+) -> None:
+    ask(
+        sql,
+        "CREATE FUNCTION livebox.t_forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " DELETE FROM livebox.lane_batches WHERE batch = NEW.batch; RETURN NULL; END $$;"
+        " CREATE TRIGGER t_forget AFTER INSERT ON livebox.lane_batches"
+        " FOR EACH ROW EXECUTE FUNCTION livebox.t_forget(); SELECT 1",
+    )
+    with pytest.raises(DatabaseUnavailable):
+        await db.lane.submit("t_apply", ada, {"key": "k" * 10000})
+    assert applied(sql) == ["k" * 10000]

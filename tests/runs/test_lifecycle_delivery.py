@@ -69,6 +69,21 @@ async def test_repeated_claim_at_once_is_one_claim(stage: Stage, other: Database
     assert len(first) == 1
 
 
+async def test_repeated_claim_gives_a_token_that_holds_where_the_last_has_expired(stage: Stage) -> None:
+    await stage.queued()
+    claim_id = str(uuid.uuid4())
+    (work,) = await stage.claim("lotse", claim_id)
+    assert (await stage.start(work)).code == "ok"
+    assert (await stage.ask(work)).code == "ok"
+    stage.later(LIMITS["invocation.ttl"] + LIMITS["run.renew_grace"] + 1)
+    assert (await stage.beat(work)).code == "token_expired"
+    (again,) = await stage.claim("lotse", claim_id)
+    (same,) = await stage.claim("lotse", claim_id)
+    assert again.invocation == same.invocation
+    assert (await stage.beat(again)).code == "ok"
+    assert (await stage.resume(again)).code == "ok"
+
+
 async def test_repeat_asks_for_the_rights_of_now(stage: Stage) -> None:
     message = await stage.queued()
     claim_id = str(uuid.uuid4())
