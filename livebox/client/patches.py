@@ -186,7 +186,7 @@ class Patches:
         """The server will not have these values: leave out the members that hold them, so that the others pass."""
         names = list(dict.fromkeys(op["path"].split("/")[1] for op in ops))
         shown = self._shown()
-        if len(names) > 1:
+        if len(ops) > 1:
             await self._one_by_one(names, shown)
         else:
             _log.warning("%s is not shown: %s", names[0], problem)

@@ -99,6 +99,7 @@ class Runs:
         self.expired: set[str] = set()
         self.renewed: set[str] = set()
         self.expires_at = LATER
+        self.most_ops = 100
         self.said: list[dict[str, Any]] = []
         self.url = ""
         self._tasks: set[asyncio.Future[None]] = set()
@@ -228,7 +229,7 @@ class Runs:
         if frame["base_version"] != run["version"]:
             self.calls["conflict"] += 1
             raise Refusal(409, "version_conflict", run=run)
-        if len(frame["ops"]) > 100:
+        if len(frame["ops"]) > self.most_ops:
             raise Refusal(413, "patch_too_large")
         self.calls["patch"] += 1
         return self.change(run_id, frame["ops"])

@@ -174,7 +174,10 @@ async def test_what_a_fallen_server_lost_is_shown_again_though_nothing_changes(f
         await ended(fake, fake.invoke())
 
 
-async def test_a_change_of_too_many_places_is_sent_whole(fake: Fake) -> None:
+@pytest.mark.parametrize("most", [100, 5], ids=["as_usual", "few"])
+async def test_a_change_of_too_many_places_is_sent_whole(fake: Fake, most: int) -> None:
+    fake.most_ops = most
+
     async def work(run: RunHandle) -> str:
         run.plan.item("first")
         await run.flush()
