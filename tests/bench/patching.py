@@ -22,7 +22,13 @@ PACE: Final = 4000.0
 WINDOW: Final = 200
 """Patches that are under way at most when as many come as are taken."""
 _ECHO: Final = "bare aiohttp, an echo of the same frames"
-_SHAPES: Final = {"4,000/s one by one": (PACE, 0), "200 under way": (0.0, WINDOW)}
+_BURSTS: Final = "200 under way"
+_SHAPES: Final = {"4,000/s one by one": (PACE, 0), _BURSTS: (0.0, WINDOW)}
+_BURST: Final = (
+    "no agent sends so: it waits for what its patches are acknowledged as. Here one read brings many frames and an echo"
+    " of them leaves in one write, so that the floor makes hardly any system calls; what is left of ours is checking and"
+    " applying, about 20 microseconds of Python"
+)
 
 Make = Callable[[int, float, int], Task]
 
@@ -53,7 +59,7 @@ def measure(stage: Stage, server: Served, plain: Bare, plan: Plan) -> Findings:
                 rate = peer.measure(watchers=WATCHERS, count=plan.patches // 2, window=WINDOW)
                 found.setdefault(name, []).append(rate)
     rows = [row for shape in _SHAPES for row in _rows(found, shape)]
-    ours = found["Livebox, 200 under way"]
+    ours = found[f"Livebox, {_BURSTS}"]
     rows += [
         Row("deliveries of patches to 10 watchers", name, server_ratios(ours, found[name]), at_least=goal)
         for name, goal in peers.GOALS.items()
@@ -69,7 +75,7 @@ def _rows(found: dict[str, list[Rate]], shape: str) -> list[Row]:
 
     what = f"patch over the gateway to 10 watchers, {shape}"
     return [
-        Row(what, _ECHO, against("echo"), at_least=0.35),
+        Row(what, _ECHO, against("echo"), at_least=0.35, note=_BURST if shape == _BURSTS else ""),
         Row(what, "bare aiohttp that parses, applies and broadcasts", against("plain")),
         Row(what, "the same, joining writes", against("joined")),
     ]

@@ -123,7 +123,7 @@ def lines(found: Findings) -> list[str]:
     marks = {True: "met", False: "MISSED", None: ""}
     told = [f"{row.what} / {row.against}: {_measured(row)}  {_goal(row)}  {marks[row.met]}" for row in found.rows]
     for what, (per_second, server, database) in found.details:
-        told.append(f"{what}: {per_second:,.0f}/s, server {server * 1000:.2f} ms, database {database * 1000:.2f} ms")
+        told.append(f"{what}: {per_second:,.0f}/s, server {server * 1000:.3f} ms, database {database * 1000:.3f} ms")
     return told
 
 
@@ -145,5 +145,5 @@ def _goal(row: Row) -> str:
 
 def _detail(detail: Detail) -> str:
     rate, server, database = detail.rate
-    spent = (f"{seconds * 1000:.2f}" if seconds else "" for seconds in (server, database))
+    spent = (f"{seconds * 1000:.3f}" if seconds else "" for seconds in (server, database))
     return f"| {detail.what} | {rate:,.0f} | {' | '.join(spent)} |\n"
