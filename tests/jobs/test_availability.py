@@ -83,11 +83,19 @@ async def test_the_first_that_returns_says_since_when(watch: Watch) -> None:
     assert service(watch) == {"available_since": watch.time(FAR), "touched_at": watch.time(FAR + 1)}
 
 
-async def test_a_clock_that_goes_back_opens_no_gap(watch: Watch) -> None:
+async def test_a_clock_that_goes_back_a_little_opens_no_gap(watch: Watch) -> None:
     before = service(watch)
-    watch.at(-FAR, away=True)
+    watch.at(-GAP / 2, away=True)
     await watch.availability.touch()
     assert service(watch) == before
+
+
+async def test_a_clock_that_came_back_from_ahead_leaves_no_deadline_waiting(watch: Watch) -> None:
+    watch.at(FAR, away=True)
+    await watch.availability.touch()
+    watch.at(GAP, away=True)
+    await watch.availability.touch()
+    assert service(watch) == {"available_since": watch.time(GAP), "touched_at": watch.time(GAP)}
 
 
 async def asked(watch: Watch, work: Work) -> None:
