@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
-# Two workers suit a small machine; a file's tests stay spread, grouped ones together.
+# Two workers suit a small machine; the tests of a file stay together, so that what they share is made once.
 WORKERS ?= 2
 PYTEST_ARGS ?=
 # How long `make soak` goes on: kills of the server under load, and random histories of runs.
@@ -25,7 +25,7 @@ serve: $(VENV)/.runtime ## start the server on its own embedded database
 	@$(BIN)/livebox serve $(SERVE_ARGS)
 
 test: $(VENV)/.dev node_modules/axe-core ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev ## kill the server under load KILLS times, and play HISTORIES random histories against the model of runs
 	$(BIN)/python -m pytest tests/faults/test_kill_under_load.py tests/runs/test_machine.py -rP --timeout=0 \

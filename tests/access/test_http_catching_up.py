@@ -16,7 +16,7 @@ from tests.fixtures.waiting import until
 from tests.fixtures.wire import fresh
 from tests.fixtures.world import WorldCopy
 
-pytestmark = pytest.mark.xdist_group("catching up")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 WATCHERS = (OWNER, "alex", "sam", "robin", "lotse", "texter")
 

@@ -13,7 +13,7 @@ from livebox.world import OWNER
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.wire import absent, fresh
 
-pytestmark = pytest.mark.xdist_group("timing")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 ROUND = 20
 """Samples of each kind that are taken before the medians are looked at again."""

@@ -12,7 +12,7 @@ from livebox.world import OWNER
 from tests.fixtures.stage import Held, Stage
 from tests.fixtures.wire import Wire, fresh
 
-pytestmark = pytest.mark.xdist_group("visibility")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 # channel -> who wrote there, and the agent that works there
 WORK: Mapping[str, tuple[str, str]] = {

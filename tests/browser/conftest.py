@@ -18,7 +18,6 @@ from tests.fixtures.wire import fresh
 from tests.fixtures.world import WorldCopy
 
 BROWSER = [
-    pytest.mark.xdist_group("browser"),  # all in one worker, which starts one browser
     pytest.mark.skipif(program() is None, reason="Chromium is not installed"),
 ]
 

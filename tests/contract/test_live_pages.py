@@ -17,7 +17,7 @@ from tests.fixtures.stage import Stage
 from tests.fixtures.wire import Answered
 from tests.fixtures.world import WorldCopy
 
-pytestmark = pytest.mark.xdist_group("pages")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 LISTS = pytest.mark.parametrize("operation", LISTINGS)
 

@@ -16,7 +16,7 @@ import pytest
 from db.embedded import Server
 from tests.fixtures.database import connect, fresh_database
 
-pytestmark = pytest.mark.xdist_group("ground plans")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 MANY: Final = 100_000
 PAGE: Final = 50

@@ -17,7 +17,7 @@ from db.embedded import Server
 from tests.db.run_rows import Rows
 from tests.fixtures.database import connect, fresh_database
 
-pytestmark = pytest.mark.xdist_group("run plans")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 RUNS: Final = 100_000
 ACTIVE: Final = 5_000

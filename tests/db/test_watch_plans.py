@@ -13,7 +13,7 @@ from db.embedded import Server
 from tests.db.run_rows import Rows
 from tests.fixtures.database import connect, fresh_database
 
-pytestmark = pytest.mark.xdist_group("watch plans")  # what its tests share takes long to make
+pytestmark = pytest.mark.long
 
 ACTIVE: Final = 100_000
 DUE: Final = 30  # of each kind
