@@ -50,12 +50,19 @@ class Gathering:
         """Flush this when the interval ends, and again until it was quiet for one."""
         self._hot.append(gatherer)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.interval, self._end)
+            self._start()
+
+    def _start(self) -> None:
+        # What a timer writes, uvloop sends only after the next event, however late; what `call_soon` writes, at once.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.interval, loop.call_soon, self._end)
 
     def _end(self) -> None:
         hot, self._hot = self._hot, []
         self._hot += [gatherer for gatherer in hot if gatherer.flush()]
-        self._timer = asyncio.get_running_loop().call_later(self.interval, self._end) if self._hot else None
+        self._timer = None
+        if self._hot:
+            self._start()
 
 
 class Connection(web.WebSocketResponse):

@@ -78,7 +78,8 @@ class Watch:
         """This one was left out of something."""
         self._late.add(session)
         if self._sweeping is None:
-            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)
+            loop = asyncio.get_running_loop()
+            self._sweeping = loop.call_later(SWEEP, loop.call_soon, self._sweep)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,7 +88,7 @@ class Watch:
             if session.gone or self._made_good(session, loop.time()):
                 self._late.discard(session)
         if self._late:
-            self._sweeping = loop.call_later(SWEEP, self._sweep)
+            self._sweeping = loop.call_later(SWEEP, loop.call_soon, self._sweep)
 
     def _made_good(self, session: Session, now: float) -> bool:
         hub = self._hub
