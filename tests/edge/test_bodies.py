@@ -14,7 +14,10 @@ from generated.operations import OPERATIONS, Operation
 from tests.edge.samples import SAMPLES, WITH_BODY
 from tests.fixtures.server import Clients, Got, Live, dumps
 
-every_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda operation: operation.id)
+# patchRun says first who may not: what its holder hears of bad bodies is in tests/live/test_bodies_of_patches.py.
+every_body = pytest.mark.parametrize(
+    "operation", [one for one in WITH_BODY if one.id != "patchRun"], ids=lambda operation: operation.id
+)
 
 # name -> (bytes, problem code, code of the first error, its pointer)
 BAD_JSON: dict[str, tuple[bytes, str, str, str]] = {

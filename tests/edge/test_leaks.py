@@ -90,6 +90,7 @@ async def test_a_failure_inside_is_logged_and_not_told(
 ) -> None:
     monkeypatch.setattr(Context, "read", Failing(error))
     monkeypatch.setattr(Context, "write", Failing(error))
+    monkeypatch.setattr(Context, "patch", Failing(error))
     for operation in BEARER:
         got = await SAMPLES[operation.id].send(clients["owner"], clients.live)
         assert (got.status, got.code) == (status, code), operation.id
