@@ -141,10 +141,7 @@ class Context:
             async with self._plant.plane.raising(args["run_id"]) as live:
                 if live:
                     args["live"] = live
-                answer = await lane.submit(operation, self._caller, args)
-            if self._invocation is not None and answer.code in SUCCESS:
-                self.alive(args["run_id"])  # also a repeat, which writes nothing by itself
-            return answer
+                return await lane.submit(operation, self._caller, args)
         answer = await lane.submit(operation, self._caller, args)
         if feed is not None and self._operation.module == "structure" and answer.code in SUCCESS:
             # Rights that were taken are taken from open sessions too before anybody hears that they are.

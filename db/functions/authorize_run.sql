@@ -1,5 +1,4 @@
--- The agent of a run may go on asking after its thread was deleted, which ended the run if nothing had: so it hears of
--- the end and stops, and a repeat of its own last request is answered.
+-- The agent of a run that ended with its thread may go on asking, so that it hears of the end and stops.
 CREATE OR REPLACE FUNCTION livebox.authorize_run(p_principal uuid, p_action text, p_run uuid) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -9,7 +8,7 @@ DECLARE
     v_named boolean;
     v_seen  boolean;
 BEGIN
-    SELECT r.thread_id, r.agent_id, r.triggered_by, r.registered_by, r.agents, r.user_dims,
+    SELECT r.thread_id, r.agent_id, r.state_reason, r.triggered_by, r.registered_by, r.agents, r.user_dims,
            CASE WHEN t.deleted_at IS NULL THEN t.channel_id END AS channel_id
       INTO v_run
       FROM livebox.runs r LEFT JOIN livebox.threads t ON t.id = r.thread_id
@@ -30,6 +29,7 @@ BEGIN
     END IF;
     RETURN CASE
         WHEN p_action = 'run.control' AND v_run.agent_id = p_principal
+             AND (v_run.channel_id IS NOT NULL OR v_run.state_reason = 'thread_deleted')
              AND livebox.caller_active(jsonb_build_object('principal', p_principal)) THEN NULL
         WHEN v_level < 1 THEN 'not_found'
         WHEN p_action = 'run.read' THEN NULL

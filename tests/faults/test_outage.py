@@ -105,11 +105,14 @@ async def test_a_killed_postmaster_is_started_again(spawn: Spawn, data: Path) ->
         assert status == 0
         logs.append([json.loads(line) for line in log.splitlines()])
     assert Server(data).postmaster() is None, f"{pid} ended with the last server, and nobody started it again"
+    ended = 0
     for lines in logs:
         events = [line["event"] for line in lines]
-        assert events.count(ENDED) == events.count(RUNS) == 2
+        assert events.count(ENDED) == events.count(RUNS) <= 2, "who looks late finds that the other has started it again"
+        ended += events.count(ENDED)
         assert events.count("database_away") <= 2, "once an outage at most"
         assert not [line for line in lines if "exception" in line and line["event"] == "job_failed"]
+    assert ended >= 2
 
 
 @pytest.fixture

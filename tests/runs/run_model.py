@@ -226,6 +226,8 @@ class Model:
         run = self.runs[token.run]
         if token.agent in self.disabled:
             return "invalid_token"
+        if self.places[run.thread] is None and run.reason != "thread_deleted":
+            return "not_found"
         if token.expires + grace <= self.now:
             return "token_expired"
         if token.jti in (run.jti, run.renewed_from):

@@ -75,12 +75,3 @@ async def test_ended_run_stays_as_it_ended(stage: Stage) -> None:
     assert await delete(stage, message["thread_id"]) == []
     assert stage.event_types() == ["thread.deleted"]
     assert [run["state"] for run in stage.runs(message["thread_id"])] == ["completed"]
-
-
-async def test_an_agent_whose_answer_was_lost_hears_its_end_also_without_the_thread(stage: Stage) -> None:
-    message, work = await stage.working()
-    ended = await stage.finish(work)
-    await delete(stage, message["thread_id"])
-    again = await stage.finish(work)
-    assert (again.code, again.body["state"]) == ("ok", ended.body["state"])
-    assert (await stage.finish(work, "failed", reason="runtime_error")).code == "run_ended"
