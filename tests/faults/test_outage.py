@@ -108,7 +108,9 @@ async def test_a_killed_postmaster_is_started_again(spawn: Spawn, data: Path) ->
     ended = 0
     for lines in logs:
         events = [line["event"] for line in lines]
-        assert events.count(ENDED) == events.count(RUNS) <= 2, "who looks late finds that the other has started it again"
+        assert events.count(ENDED) == events.count(RUNS) <= 2, (
+            "who looks late finds that the other has started it again"
+        )
         ended += events.count(ENDED)
         assert events.count("database_away") <= 2, "once an outage at most"
         assert not [line for line in lines if "exception" in line and line["event"] == "job_failed"]
