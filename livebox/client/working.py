@@ -105,6 +105,11 @@ class Working:
             self._mailbox.close(handle.lost)
             await _ended([*self._background, *([self._work] if self._work is not None else [])])
 
+    @property
+    def lost(self) -> bool:
+        """Whether the run is no longer ours: nothing makes this one go on."""
+        return self.handle.lost is not None
+
     # what comes in
 
     def again(self, invocation: Invocation) -> None:
