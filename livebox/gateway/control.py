@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from livebox.gateway.session import Session
 
 RUNS_MAX: Final = 1000
-"""Most runs of which a session remembers the invocation token; the one that was shown first goes."""
+"""Most runs of which a session remembers the invocation token; the one that was shown first of those that it does not
+hold any more goes."""
 
 
 class Control:
@@ -163,4 +164,6 @@ class Control:
         """This token was shown, or given."""
         self._shown[invocation.run_id] = invocation
         if len(self._shown) > RUNS_MAX:
-            self._shown.pop(next(iter(self._shown)))
+            kept = {*self._session.held, invocation.run_id}
+            oldest = next(iter(self._shown))
+            del self._shown[next((run_id for run_id in self._shown if run_id not in kept), oldest)]
