@@ -91,10 +91,11 @@ class Authenticator:
     def until(self, header: str) -> float:
         """When a header that was worked out expires, in seconds of the epoch: of a JWT its `exp` with the leeway.
 
-        Infinity for a local token, whose expiry the database watches, and for a header that is not known.
+        Infinity for a local token, whose expiry the database watches; for a header that is not known it is over.
         """
-        found = self._known.get(header)
-        return found.until if found is not None else inf
+        match = _BEARER.fullmatch(header)
+        found = self._known.get(f"Bearer {match[1]}") if match is not None else None
+        return found.until if found is not None else 0.0
 
     def forget(self, header: str) -> None:
         """Work this header out anew the next time."""

@@ -72,6 +72,7 @@ class Adapter:
         self._poll = poll
         self._leaving = asyncio.Event()
         self._running: dict[str, tuple[Working, asyncio.Task[None]]] = {}
+        self._next: dict[str, Invocation] = {}  # of runs whose last holder here has not come to its end
         self._room = asyncio.Event()
         self._work: Work | None = None
         self.abandoned = 0
@@ -249,11 +250,17 @@ class Adapter:
                 await asyncio.sleep(self._poll)
 
     def _begin(self, invocation: Invocation) -> None:
-        """Begin to work on a run, or go on with the newer token of one that was handed out again."""
+        """Begin to work on a run, or go on with the newer token of one that was handed out again.
+
+        What lost the run has to come to its end before it can begin anew.
+        """
         run_id = invocation["run"]["id"]
         known = self._running.get(run_id)
         if known is not None:
-            known[0].again(invocation)
+            if known[0].lost:
+                self._next[run_id] = invocation
+            else:
+                known[0].again(invocation)
             return
         working = Working(self._rest, self._gateway, invocation, start=self._start, pace=self._pace, name=self._name)
         watched = self._watched.pop(run_id, None)
@@ -269,3 +276,6 @@ class Adapter:
         self._room.set()
         if not task.cancelled() and task.exception() is not None:
             _log.error("run %s: not ended", run_id, exc_info=task.exception())
+        again = self._next.pop(run_id, None)
+        if again is not None and not self._leaving.is_set():
+            self._begin(again)

@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Literal, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -20,6 +20,7 @@ DETAIL_MAX: Final = 2000
 _LINES: Final = {"name": NAME_MAX, "headline": LINE_MAX}
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 
+T = TypeVar("T")
 Units = Literal["subagents", "workflows", "jobs"]
 PlanStatus = Literal["pending", "in_progress", "done", "skipped"]
 
@@ -27,7 +28,8 @@ PlanStatus = Literal["pending", "in_progress", "done", "skipped"]
 class Draft:
     """The live part of a run document, to be changed as the work goes. Nothing here waits: what changed is sent later.
 
-    Lines that are too long or hold control characters are made to fit; of the text the end is kept.
+    Lines that are too long or hold control characters are made to fit; of the text the end is kept. What is no JSON
+    raises TypeError or ValueError and changes nothing.
     """
 
     def __init__(self, run: Mapping[str, Any], changed: Callable[[], None], *, text_max: int = TEXT_MAX_BYTES) -> None:
@@ -100,7 +102,7 @@ class Draft:
 
     def metrics(self, **numbers: Unpack[LiveMetrics]) -> None:
         """Set or replace numbers: tokens, tool calls, per cent of the context used, cost (for display)."""
-        self._members.setdefault("metrics", {}).update(numbers)
+        self._members.setdefault("metrics", {}).update(checked(numbers))
         self._changed()
 
     def subagent(self, key: str, state: UnitState | None = None, **more: Any) -> None:
@@ -131,19 +133,19 @@ class Draft:
         made: Reference = {"kind": kind, "reference": reference}
         if label is not None:
             made["label"] = fitting(label)
-        self._members.setdefault("refs", {})[key] = made
+        self._members.setdefault("refs", {}).update(checked({key: made}))
         self._changed()
 
     def _unit(self, what: Units, key: str, state: UnitState | None, more: Mapping[str, Any]) -> None:
+        fitted = {name: fitting(value, _LINES[name]) if name in _LINES else value for name, value in more.items()}
+        checked({key: fitted, "state": state})
         units: dict[str, LiveUnit] = self._members.setdefault(what, {})
         unit = units.get(key)
         if unit is None:
             unit = units[key] = {"name": fitting(key, NAME_MAX), "state": state or "running", "started_at": now()}
         if state is not None:
             unit["state"] = state
-        for name, value in more.items():
-            longest = _LINES.get(name)
-            unit[name] = value if longest is None else fitting(value, longest)  # type: ignore[literal-required]
+        unit.update(cast(LiveUnit, fitted))
         self._changed()
 
     def _set(self, name: str, value: Any) -> None:
@@ -151,7 +153,7 @@ class Draft:
             if self._members.pop(name, None) is None:
                 return
         else:
-            self._members[name] = value
+            self._members[name] = checked(value)
         self._changed()
 
 
@@ -222,6 +224,13 @@ def fitting(line: str, longest: int = LINE_MAX) -> str:
     """The text as one line without control and formatting characters, at most `longest` characters."""
     clean = _UNPRINTABLE.sub(" ", line).strip()
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def checked(value: T) -> T:
+    """The value, as it is. Raises TypeError or ValueError where it is no JSON, so that who gave it hears of it: with it
+    nothing more could be sent."""
+    msgspec.json.encode(value)
+    return value
 
 
 def storable(text: str) -> str:

@@ -49,8 +49,11 @@ class Running:
         shown: list[RunSummary] | None = None
         try:
             ready = await self._gateway.connected()
-            if self._as_of < 0:
-                self._ready(cast(dict[str, Any], ready))
+            if self._as_of < 0:  # the session began before this did
+                if self._gateway.seq == ready["seq"]:
+                    self._ready(cast(dict[str, Any], ready))
+                else:  # and has told of things since that nobody here heard
+                    self._outdated()
             while True:
                 self._changed.clear()
                 if self._stale:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from generated.models import FinishRunRequest, Heartbeat, Invocation, PatchOp, ResultFrame, StartRunRequest
-from livebox.client.draft import storable
+from livebox.client.draft import checked, storable
 from livebox.client.gateway import Gateway
 from livebox.client.handle import RunHandle, WorkFailed
 from livebox.client.holder import Holder, expires_soon
@@ -105,6 +105,11 @@ class Working:
             self._mailbox.close(handle.lost)
             await _ended([*self._background, *([self._work] if self._work is not None else [])])
 
+    @property
+    def lost(self) -> bool:
+        """Whether the run is no longer ours: nothing makes this one go on."""
+        return self.handle.lost is not None
+
     # what comes in
 
     def again(self, invocation: Invocation) -> None:
@@ -162,13 +167,18 @@ class Working:
         work = self._work
         if work is None or not work.done() or work.cancelled() or work.exception() is not None:
             return self._ended_early(work.exception() if work and work.done() and not work.cancelled() else None)
-        result = work.result()
-        request: FinishRunRequest = {"state": "completed"}
-        if isinstance(result, str):
-            request["summary"] = result
-        elif result is not None:
-            request = cast(FinishRunRequest, {**request, **result})
-        return _fitting(request)
+        try:
+            return _completed(work.result())
+        except (TypeError, ValueError, AttributeError) as error:
+            _log.error("run %s: its result cannot be sent: %r", self.handle.id, error)
+            return self._not_accepted()
+
+    def _not_accepted(self) -> FinishRunRequest:
+        return {
+            "state": "failed",
+            "reason": "adapter_error",
+            "summary": f"The result of {self._name} was not accepted.",
+        }
 
     def _ended_early(self, error: BaseException | None) -> FinishRunRequest:
         if isinstance(error, WorkFailed):
@@ -203,8 +213,7 @@ class Working:
             if problem.status not in (400, 413):
                 raise
             _log.error("run %s: its result was not accepted: %s", handle.id, problem)
-            summary = f"The result of {self._name} was not accepted."
-            run = await self._holder.finish({"state": "failed", "reason": "adapter_error", "summary": summary})
+            run = await self._holder.finish(self._not_accepted())
         handle.hear(run)
 
     # beside it
@@ -311,6 +320,16 @@ async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
         for task in done:
             if not task.cancelled():
                 task.exception()
+
+
+def _completed(result: Result) -> FinishRunRequest:
+    """The end that a result stands for. Raises TypeError, ValueError or AttributeError when it stands for none."""
+    request: FinishRunRequest = {"state": "completed"}
+    if isinstance(result, str):
+        request["summary"] = result
+    elif result is not None:
+        request = cast(FinishRunRequest, {**request, **result})
+    return checked(_fitting(request))
 
 
 def _fitting(request: FinishRunRequest) -> FinishRunRequest:

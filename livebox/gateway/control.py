@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from livebox.gateway.session import Session
 
 RUNS_MAX: Final = 1000
-"""Most runs of which a session remembers the invocation token; the one that was shown first goes."""
+"""Most runs of which a session remembers the invocation token; the one that was shown first of those that it does not
+hold any more goes."""
 
 
 class Control:
@@ -43,9 +44,9 @@ class Control:
 
     def update(self, frame: dict[str, Any], size: int) -> Awaitable[None] | None:
         """Apply a patch; the frame is of `size` bytes. What has to wait for something is to be awaited."""
-        invocation = self._invocation(frame)
         if not self._session.admitted(frame, "patch"):
             return None
+        invocation = self._invocation(frame)
         try:
             asked = Request(frame["base_version"], frame["ops"], size)
             version = self._hub.plane.patch_now(self._session.caller, frame["run_id"], invocation, asked)
@@ -85,9 +86,8 @@ class Control:
     async def judged(self, frame: dict[str, Any], errors: list[FieldError], size: int) -> bool:
         """Was a patch that breaks the contract answered in the order in which patches are judged?"""
         try:
-            invocation = self._invocation(frame)
             if self._session.admitted(frame, "patch"):
-                await self._patch(frame, invocation, patch_request(frame, errors, size))
+                await self._patch(frame, self._invocation(frame), patch_request(frame, errors, size))
         except Unauthenticated as refused:
             self._session.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
         except DatabaseError as error:
@@ -127,9 +127,9 @@ class Control:
     ) -> Answer | None:
         """The answer of an operation that the holder of a run may do; refusals are answered here."""
         operation = OPERATIONS[operation_id]
-        invocation = self._invocation(frame)
         if not self._session.admitted(frame, operation.rate_class or "write"):
             return None
+        invocation = self._invocation(frame)
         parameters = {"run_id": frame["run_id"], **parameters}
         context = Context(self._hub.plant, operation, self._session.caller, parameters, None, invocation)
         handler: Callable[..., Awaitable[Answer]] = getattr(run_control, operation.function)
@@ -164,4 +164,6 @@ class Control:
         """This token was shown, or given."""
         self._shown[invocation.run_id] = invocation
         if len(self._shown) > RUNS_MAX:
-            self._shown.pop(next(iter(self._shown)))
+            kept = {*self._session.held, invocation.run_id}
+            oldest = next(iter(self._shown))
+            del self._shown[next((run_id for run_id in self._shown if run_id not in kept), oldest)]

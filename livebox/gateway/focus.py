@@ -80,6 +80,11 @@ class Focus:
 
     async def replace(self, session: Session, thread_ids: list[str], run_ids: list[str]) -> None:
         """Have a session look at these and at nothing else. Raises Refused, and `db.DatabaseError`."""
+        async with session.focusing:
+            session.focused += 1
+            await self._replace(session, thread_ids, run_ids)
+
+    async def _replace(self, session: Session, thread_ids: list[str], run_ids: list[str]) -> None:
         found = await self._ask(session, thread_ids, run_ids)
         threads = {row["thread_id"]: row["channel_id"] for row in found["threads"]}
         runs = {
@@ -104,12 +109,14 @@ class Focus:
 
     async def again(self, session: Session) -> None:
         """Ask anew what it looks at: what happened meanwhile is not known."""
-        named = [run_id for run_id, look in session.runs.items() if look.named]
-        await self.replace(session, [*session.threads], named)
+        async with session.focusing:
+            named = [run_id for run_id, look in session.runs.items() if look.named]
+            await self._replace(session, [*session.threads], named)
 
     async def _ask(
         self, session: Session, thread_ids: list[str], run_ids: list[str]
     ) -> dict[str, list[dict[str, str]]]:
+        """What of these the session may look at. Its `focusing` is held: one question at a time can be overtaken."""
         self._asking.append(session)
         session.asked = frozenset(thread_ids)
         try:
@@ -179,14 +186,17 @@ class Focus:
             if look.channel_id is None or not self._sees(session.principal_id, look.channel_id):
                 self.drop(session, run_id)
         if unplaced:
-            self._spawn(self._look_again(session, unplaced))
+            self._spawn(self._look_again(session, unplaced, session.focused))
 
-    async def _look_again(self, session: Session, run_ids: list[str]) -> None:
+    async def _look_again(self, session: Session, run_ids: list[str], focused: int) -> None:
         """Runs without a thread have no channel to go by: the database says who still sees them."""
-        found = await self._ask(session, [], run_ids)
-        for row in found["runs"]:
-            session.runs.setdefault(row["run_id"], Look(row.get("thread_id"), row.get("channel_id"), True))
-            await self._attach(session, row["run_id"])
+        async with session.focusing:
+            if session.focused != focused:  # it looks at something else by now
+                return
+            found = await self._ask(session, [], run_ids)
+            for row in found["runs"]:
+                session.runs.setdefault(row["run_id"], Look(row.get("thread_id"), row.get("channel_id"), True))
+                await self._attach(session, row["run_id"])
 
     def apply(self, event: FeedEvent) -> None:
         """What an event changes of places and runs; the rights are at this event already."""

@@ -63,6 +63,10 @@ class Session:
         """Runs of which frames were left out: they get a fresh document."""
         self.asked: frozenset[str] = frozenset()
         self.outdated = False
+        self.focusing = asyncio.Lock()
+        """Held by who asks what it may look at."""
+        self.focused = 0
+        """How often the client has said what it looks at."""
         self.behind_since = 0.0
         """When the device fell behind (loop time); 0 while it takes what it is sent."""
         self.missed = 0

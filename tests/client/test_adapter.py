@@ -105,6 +105,21 @@ async def test_a_result_may_hold_metrics_and_cost(fake: Fake) -> None:
     assert end == {"state": "completed", "summary": "Done.", "cost": end["cost"]}
 
 
+@pytest.mark.parametrize(
+    "result",
+    [5, object(), {"summary": b"x"}, {"metrics": {"tool_calls": object()}}],
+    ids=["number", "object", "bytes", "inside"],
+)
+async def test_a_result_that_cannot_be_sent_still_ends_the_run(fake: Fake, result: Any) -> None:
+    async def work(_: RunHandle) -> Any:
+        return result
+
+    async with at_work(fake, work):
+        run = await ended(fake, fake.invoke())
+    ((end,),) = fake.ends.values()
+    assert (run["state"], end["reason"]) == ("failed", "adapter_error")
+
+
 async def test_a_result_that_is_not_accepted_still_ends_the_run(fake: Fake) -> None:
     fake.refuse["finish"] = [problem(400, "validation_failed")]
     async with at_work(fake, shows):

@@ -185,3 +185,34 @@ async def test_who_leaves_takes_nothing_more(fake: Fake) -> None:
         await begun.wait()
     assert fake.calls["start"] == 1
     assert len(fake.queue) == 1
+
+
+async def test_a_run_that_was_lost_and_comes_back_is_worked_on_again(fake: Fake) -> None:
+    """It is handed out anew while the work that lost it has not come to its end."""
+    lost, go_on = asyncio.Event(), asyncio.Event()
+    begun = 0
+
+    async def work(_: RunHandle) -> str:
+        nonlocal begun
+        begun += 1
+        if begun == 2:
+            return "Done."
+        try:
+            await asyncio.Event().wait()
+        finally:
+            lost.set()
+            await go_on.wait()
+        return "Never."
+
+    async with at_work(fake, work, concurrency=2) as adapter:
+        run = fake.invoke()
+        await when(lambda: begun)
+        fake.tokens[run["id"]] = "newer"
+        await lost.wait()
+        fake.queue = [fake.invocation(fake.runs[run["id"]])]
+        await fake.hand_out()
+        await when(lambda: any(f["type"] == "ack" and f["invocation"] == "newer" for f in fake.frames))
+        go_on.set()
+        assert (await ended(fake, run))["state"] == "completed"
+        await when(lambda: not adapter.working)
+    assert (begun, fake.calls["finish"]) == (2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -135,3 +136,19 @@ def test_it_begins_with_what_the_run_shows() -> None:
     draft.plan.item("one")
     assert draft.headline == "Before"
     assert run["plan"] == {"items": {}}
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800"], ids=["object", "half a character"])
+def test_what_is_no_json_is_refused_wherever_it_is_given(draft: Draft, changes: Changes, value: Any) -> None:
+    """Kept, it would keep all that comes later from being sent."""
+    ways: list[Callable[[], None]] = [
+        lambda: draft.metrics(tool_calls=value),
+        lambda: draft.subagent("r1", "running", step_id=value),
+        lambda: draft.job("j1", value),
+        lambda: draft.reference("report", "artifact", value),
+        lambda: draft.tool("read", progress=value),
+    ]
+    for change in ways:
+        with pytest.raises((TypeError, ValueError)):
+            change()
+    assert (draft.snapshot(), changes.number) == ({}, 0)

@@ -270,6 +270,21 @@ async def test_running_now_heals_after_the_connection_was_away(fake: Fake, alex:
     assert await until(lists, lambda runs: len(runs) == 2)
 
 
+async def test_running_now_begins_with_what_runs_now_where_the_session_began_earlier(fake: Fake, alex: Livebox) -> None:
+    gone = fake.run("running")["id"]
+    events = alex.events()
+    waiting = asyncio.ensure_future(take(events, 2))
+    await fake.session()
+    await when(lambda: alex.gateway._listeners["event"])
+    fake.state(gone, "completed")
+    await fake.event("run.state_changed", {"run": summary(fake.runs[gone])})
+    begun = fake.run("running")
+    await fake.event("run.state_changed", {"run": summary(begun)})
+    await waiting
+    lists = alex.follow_active(live=False)
+    assert [run["id"] for run in await anext(lists)] == [begun["id"]]
+
+
 async def until(lists: AsyncIterator[Any], true: Any) -> Any:
     async with asyncio.timeout(10):
         async for runs in lists:

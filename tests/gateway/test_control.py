@@ -45,6 +45,19 @@ async def test_a_token_is_shown_once_per_session_and_run(devices: Devices, stage
     assert (await second.refused("heartbeat", run_id=held.id))["code"] == "validation_failed"
 
 
+async def test_the_token_of_a_run_that_goes_on_is_not_forgotten_for_those_that_came_after(
+    devices: Devices, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("livebox.gateway.control.RUNS_MAX", 2)
+    held = stage.running()
+    lotse = await agent(devices)
+    await lotse.ask("heartbeat", run_id=held.id, invocation=held.token)
+    for _ in range(3):
+        over = stage.finished()
+        assert (await lotse.refused("heartbeat", run_id=over.id, invocation=over.token))["code"] == "run_ended"
+    assert (await lotse.ask("heartbeat", run_id=held.id))["type"] == "result"
+
+
 async def test_a_patch_without_an_id_is_answered_only_when_it_is_refused(devices: Devices, stage: Stage) -> None:
     held = stage.running()
     lotse = await agent(devices)

@@ -14,6 +14,7 @@ from tests.gateway.device import Devices
 from tests.gateway.raw_socket import PING, entered
 
 BURST = 10
+ABSENT = "01933b7e-0000-7000-8000-00000000dead"
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,14 @@ async def test_who_asks_and_never_reads_is_not_answered_without_end(live: Live) 
             assert session.connection.unsent() < 2 * hub.soft
         finally:
             live.app.hub.max_violations = 10
+
+
+async def test_a_token_that_holds_nothing_counts_too(devices: Devices, stage: Stage) -> None:
+    """Whatever is answered costs something, so a bad token is no way around the limit."""
+    agent = stage.principal("agent")
+    stage.live.tokens[agent] = stage.live.issue(agent)
+    device = await devices.enter(agent, capabilities={"invocations": 0})
+    op = {"op": "add", "path": "/headline", "value": "x"}
+    said = {"run_id": ABSENT, "invocation": "lbi_none", "base_version": 1, "ops": [op]}
+    codes = [(await device.refused("run.update", **said))["code"] for _ in range(BURST + 3)]
+    assert codes == ["invalid_token"] * BURST + ["rate_limited"] * 3

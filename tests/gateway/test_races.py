@@ -15,6 +15,7 @@ import pytest
 from livebox.world import OWNER
 from tests.fixtures.server import live_server
 from tests.fixtures.stage import Stage
+from tests.fixtures.waiting import eventually
 from tests.fixtures.world import WorldCopy
 from tests.gateway.device import Devices
 
@@ -213,3 +214,28 @@ async def test_what_has_gathered_is_taken_back(world_copy: WorldCopy, tmp_path: 
             assert not [frame for frame in device.frames[since:] if frame["type"].startswith("run.")]
             await devices.close()
         stage.close()
+
+
+async def test_what_was_left_meanwhile_is_not_looked_at_again(devices: Devices, stage: Stage) -> None:
+    """Rights change, so a run without a thread is asked about anew; until that is known the device looks elsewhere."""
+    guest = Guest(stage)
+    ((run_id,),) = stage.sql(
+        "INSERT INTO livebox.runs (agent_id, state, state_changed_at, trigger_kind, billing_mode_expected,"
+        " external_id, queued_at, registered_at, registered_by, agents, user_dims)"
+        " SELECT %s, 'queued', at, 'registration', 'organization', livebox.new_id()::text, at, at, %s, ARRAY[%s]::uuid[],"
+        " jsonb_build_object('user_id', %s) FROM livebox.clock() AS at RETURNING id",
+        *[stage.id(stage.principal("agent"))] * 3,
+        stage.id(guest.handle),
+    )
+    device = await devices.enter(guest.handle)
+    assert (await device.ask("focus", run_ids=[str(run_id)]))["run_ids"] == [str(run_id)]
+    with held_back(stage, "focus") as pause:
+        stage.grant(guest.handle, "read", channel_id=stage.world.channels["Marketing/General"])
+        await pause.begun()
+        leaving = asyncio.ensure_future(device.ask("focus"))
+        await asyncio.wait([leaving], timeout=1)  # it may have to wait for the other question, or not
+        pause.release()
+        await leaving
+    hub = stage.live.app.hub
+    await eventually(lambda: not hub._tasks)
+    assert not list(hub.focus.watchers(str(run_id)))

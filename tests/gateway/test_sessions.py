@@ -97,6 +97,12 @@ async def test_a_session_ends_with_its_token_unless_it_is_renewed(devices: Devic
     assert (await renewed.ask("ping"))["type"] == "pong"
 
 
+@pytest.mark.parametrize("around", [" {}", "{} ", "  {}  "])
+async def test_spaces_around_a_token_do_not_make_it_last(devices: Devices, live: Live, around: str) -> None:
+    device = await devices.enter("alex", token=around.format(minted(live, "alex", 0.7)))
+    assert await device.closed() == CLOSE["token_expired"]
+
+
 async def test_a_local_token_ends_too(devices: Devices, live: Live) -> None:
     device = await devices.enter("alex", token=live.issue("alex", 0.5))
     assert await device.closed() == CLOSE["token_expired"]
