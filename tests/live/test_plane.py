@@ -44,7 +44,7 @@ async def test_no_patch_writes_an_event_or_a_revision(stage: Stage, here: Proces
 
 async def test_an_operation_of_the_owner_carries_the_newest_content(stage: Stage, here: Process) -> None:
     _, work = await stage.working()
-    here.plane._keeper._saves._interval = 1e6  # nothing is saved by itself
+    here.plane._keeper._saves.stop()  # nothing is saved by itself
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("One"))
     answer = await here.control(
         "record_run_step", work, {"kind": "tool", "name": "read"}, step_id=work.invocation["jti"]
@@ -68,7 +68,7 @@ async def test_an_operation_of_the_owner_carries_the_newest_content(stage: Stage
 
 async def test_the_end_by_others_keeps_what_was_patched_last(stage: Stage, here: Process) -> None:
     _, work = await stage.working()
-    here.plane._keeper._saves._interval = 1e6
+    await here.plane._keeper._saves.stop()
     version = await here.patch(
         work,
         stage.row(work.run_id)["version"],
@@ -131,7 +131,7 @@ async def test_versions_are_set_aside_before_they_are_used(stage: Stage) -> None
 
 async def test_a_stop_saves_all_and_gives_it_up(stage: Stage, here: Process) -> None:
     works = [(await stage.working())[1] for _ in range(3)]
-    here.plane._keeper._saves._interval = 1e6
+    await here.plane._keeper._saves.stop()
     versions = {}
     for work in works:
         versions[work.run_id] = await here.patch(work, stage.row(work.run_id)["version"], headline(work.run_id))

@@ -122,7 +122,7 @@ async def test_a_process_that_starts_frees_what_dead_ones_of_its_machine_had(sta
 async def test_an_owner_that_was_taken_for_dead_saves_nothing(stage: Stage, here: Process, there: Process) -> None:
     _, work = await stage.working()
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("mine"))
-    here.plane._keeper._saves._interval = 1e6
+    await here.plane._keeper._saves.stop()
     here.deaf = True
     await here.plane._polling.stop()
     await here.plane._keeper._touches.stop()
@@ -186,7 +186,7 @@ async def test_a_lost_poke_is_healed(stage: Stage, here: Process, there: Process
 
 async def test_an_end_elsewhere_is_recorded_by_the_owner_once(stage: Stage, here: Process, there: Process) -> None:
     _, work = await stage.working()
-    here.plane._keeper._saves._interval = 1e6
+    await here.plane._keeper._saves.stop()
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("first"))
     await here.patch(work, version, headline("last"))
     answer = await there.control("finish_run", work, {"state": "completed"})
