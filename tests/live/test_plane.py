@@ -44,7 +44,7 @@ async def test_no_patch_writes_an_event_or_a_revision(stage: Stage, here: Proces
 
 async def test_an_operation_of_the_owner_carries_the_newest_content(stage: Stage, here: Process) -> None:
     _, work = await stage.working()
-    here.plane._keeper._saves.stop()  # nothing is saved by itself
+    await here.plane._keeper._saves.stop()  # nothing is saved by itself
     version = await here.patch(work, stage.row(work.run_id)["version"], headline("One"))
     answer = await here.control(
         "record_run_step", work, {"kind": "tool", "name": "read"}, step_id=work.invocation["jti"]
