@@ -85,7 +85,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self._programs.prepare(self.folder)
-            if not (self.data / "PG_VERSION").exists():
+            if not self.made():
                 self._install()
             self._write_settings()
             self._launch()
@@ -95,12 +95,16 @@ class Server:
             atexit.register(self._at_exit)
         self._owner = os.getpid()
 
+    def made(self) -> bool:
+        """Whether a cluster was made here."""
+        return (self.data / "PG_VERSION").exists()
+
     def revive(self) -> None:
         """Starts the server again if it has ended while this process uses it. Never makes a new cluster."""
         with self._locked():
             if self._owner != os.getpid() or self.postmaster() is not None:
                 return
-            if not (self.data / "PG_VERSION").exists():
+            if not self.made():
                 raise EmbeddedError(f"{self.data} is gone")
             self._write_settings()
             self._launch()

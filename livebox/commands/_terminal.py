@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from db import DatabaseError
-from db.embedded import EmbeddedError
+from db.embedded import EmbeddedError, Server
 from db.migrate import migrate
 from livebox.keys import Value
 from livebox.postgres import postgres
@@ -50,13 +51,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     console.print(shown)
 
 
+def data_folder(settings: Settings) -> Path:
+    """The data folder, in full."""
+    return Path(settings.text("data")).expanduser().resolve()
+
+
+def there(settings: Settings) -> bool:
+    """Whether there is a database already: one that DATABASE_URL names, or an embedded one in the data folder."""
+    return bool(settings.text("database.url")) or Server(data_folder(settings)).made()
+
+
 @contextmanager
-def database(settings: Settings, *, keep: bool = False) -> Iterator[str]:
+def database(settings: Settings, *, keep: bool = False, existing: bool = False) -> Iterator[str]:
     """The connection string of a database with the present schema, while the block runs.
 
-    With `keep` an embedded one that ends meanwhile is started again. What can go wrong with it is told in one line
-    instead of a traceback.
+    With `keep` an embedded one that ends meanwhile is started again; with `existing` none is made where there is none.
+    What can go wrong with it is told in one line instead of a traceback.
     """
+    if existing and not there(settings):
+        raise click.ClickException(
+            f"there is no instance in {data_folder(settings)}; run `livebox serve` there, or set LIVEBOX_DATA"
+        )
     try:
         with postgres(settings, keep=keep) as dsn:
             migrate(dsn)

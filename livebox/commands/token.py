@@ -9,7 +9,7 @@ import click
 from db import instance
 from livebox.auth import new_token, token_hash
 from livebox.commands._terminal import configuration, database, table
-from livebox.keys import KEYS
+from livebox.keys import DAY, KEYS, MAXIMUM_SECONDS
 
 
 @click.group("token")
@@ -28,12 +28,15 @@ def issue(handle: str, ttl: str | None) -> None:
         try:
             seconds = float(KEYS["auth.token_ttl"].read(ttl))
         except ValueError as wrong:
-            raise click.BadParameter(f"{ttl} {wrong}", param_hint="--ttl") from None
+            bounds = f"a token may hold from 60s to {MAXIMUM_SECONDS // DAY}d"
+            raise click.BadParameter(f"{ttl} {wrong}: {bounds}", param_hint="--ttl") from None
     token = new_token()
-    with database(settings) as dsn:
+    with database(settings, existing=True) as dsn:
         issued = instance.issue_token(dsn, handle, token_hash(token), seconds)
     if issued is None:
-        raise click.ClickException(f"there is no active principal with the handle {handle}")
+        raise click.ClickException(
+            f"there is no active principal with the handle {handle} (`livebox world` loads those of the examples)"
+        )
     click.echo(f"token {issued.token_id} of {handle}, until {issued.expires_at}", err=True)
     click.echo(token)
 
@@ -42,7 +45,7 @@ def issue(handle: str, ttl: str | None) -> None:
 @click.argument("handle", required=False)
 def list_(handle: str | None) -> None:
     """List the tokens of HANDLE, or all: ids, ends and states, never the tokens themselves."""
-    with database(configuration()) as dsn:
+    with database(configuration(), existing=True) as dsn:
         found = instance.list_tokens(dsn, handle)
     table(("id", "principal", "created", "expires", "state"), found)
 
@@ -55,7 +58,7 @@ def revoke(token_id: str) -> None:
         uuid.UUID(token_id)
     except ValueError:
         raise click.BadParameter("is not the id of a token", param_hint="TOKEN_ID") from None
-    with database(configuration()) as dsn:
+    with database(configuration(), existing=True) as dsn:
         revoked = instance.revoke_token(dsn, token_id)
     if not revoked:
         raise click.ClickException("there is no token of that id")

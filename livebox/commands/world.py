@@ -8,7 +8,7 @@ import click
 
 from db import Database, instance
 from livebox.auth import new_token, token_hash
-from livebox.commands._terminal import configuration, database, table
+from livebox.commands._terminal import configuration, data_folder, database, table, there
 from livebox.world import OWNER, World, WorldError, load
 
 
@@ -16,9 +16,13 @@ from livebox.world import OWNER, World, WorldError, load
 @click.option("--tokens", is_flag=True, help="Issue and print a fresh token for everybody.")
 @click.option("--id", "wanted", metavar="KIND:NAME", help="Print one id only, such as thread:Support/General.")
 def command(tokens: bool, wanted: str | None) -> None:
-    """Load the small world of examples and tests, and print its names and ids. Safe to repeat."""
+    """Load the small world of examples and tests, and print its names and ids. Safe to repeat.
+
+    Without --id it makes an instance where there is none."""
     settings = configuration()
-    with database(settings) as dsn:
+    if wanted is None and not there(settings):
+        click.echo(f"making a new instance in {data_folder(settings)}", err=True)
+    with database(settings, existing=wanted is not None) as dsn:
         try:
             loaded = asyncio.run(_loaded(dsn))
         except WorldError as error:

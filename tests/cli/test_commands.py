@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from db import instance
+from db.embedded import Server
 from livebox.auth import TOKEN_PREFIX, token_hash
 from livebox.cli import main
 from livebox.keys import KEYS
@@ -97,6 +100,33 @@ def test_an_unreachable_database_is_told_without_a_traceback(run: Run, monkeypat
         assert "sesame" not in result.output
 
 
+def test_what_needs_an_instance_makes_none(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    monkeypatch.setenv("LIVEBOX_DATA", str(data))
+    for arguments in (
+        *(("token", "issue", "alex"), ("token", "list"), ("token", "revoke", str(uuid.uuid4()))),
+        ("world", "--id", "principal:alex"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert result.output.startswith(f"Error: there is no instance in {data}; run `livebox serve` there")
+        assert not data.exists()
+
+
+def test_a_world_says_that_it_makes_an_instance(
+    run: Run, session_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = session_folder / uuid.uuid4().hex[:4]
+    monkeypatch.setenv("LIVEBOX_DATA", str(data))
+    try:
+        assert run("world").stderr == f"making a new instance in {data.resolve()}\n"
+        assert run("world").stderr == ""
+        assert run("world", "--id", "principal:alex").exit_code == 0
+    finally:
+        Server(data).halt("immediate")
+        shutil.rmtree(data, ignore_errors=True)
+
+
 def test_migrate_brings_an_empty_database_up_once(run: Run, empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", empty_dsn)
     missing = run("migrate", "--check")
@@ -140,6 +170,7 @@ def test_tokens_of_nobody_are_refused(livebox: Run, sql: Any) -> None:
     assert missing.exit_code == 1
     assert missing.stdout == ""
     assert "no active principal" in missing.output
+    assert "livebox world" in missing.output
     assert livebox("token", "revoke", str(uuid.uuid4())).exit_code == 1
     assert livebox("token", "revoke", "nonsense").exit_code == 2
     with sql.cursor() as cursor:
@@ -153,6 +184,7 @@ def test_a_token_lives_within_bounds(livebox: Run, database_dsn: str, ttl: str) 
     result = livebox("token", "issue", "owner", "--ttl", ttl)
     assert result.exit_code == 2
     assert ttl in result.output
+    assert "from 60s to 3650d" in " ".join(result.output.split())
 
 
 def test_a_disabled_principal_gets_no_token(livebox: Run, sql: Any) -> None:
