@@ -122,6 +122,8 @@ def numbers(run: Run) -> list[str]:
     cost = run.get("cost") or metrics.get("cost")
     if cost is not None:
         found.append(money(cost))
+    if found and "simulated" in run.get("model", ""):  # as the agent of the demo says of its own
+        found.append("simulated")
     return found
 
 
@@ -197,8 +199,8 @@ def active(runs: Sequence[RunSummary], agents: Mapping[str, str], now: datetime 
 
 
 def _newer(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> Iterator[tuple[str, str]]:
-    """What is there anew or has changed in one member: its title or name, and that member."""
-    for key, value in new.items():
+    """What is there anew or has changed in one member: its title or name, and that member; by ordinal."""
+    for key, value in sorted(new.items(), key=lambda item: item[1].get("ordinal", 0)):
         if old.get(key, {}).get(member) != value[member]:
             yield value.get("title") or value.get("name") or key, value[member]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from livebox.demo.launcher import Launcher, Options, project_folder
 from livebox.keyring import KeyringError
 from livebox.keys import KEYS
 
-PACE: Final = 0.4  # seconds, on a terminal
+PACE: Final = 2.0  # seconds: time to open the page and see it
 
 
 @click.command("demo")
@@ -33,7 +34,7 @@ PACE: Final = 0.4  # seconds, on a terminal
 @click.option(
     "--pace",
     type=click.FloatRange(0, 10),
-    help=f"Seconds the agent rests between steps, so that you can follow; {PACE} on a terminal, else 0.",
+    help=f"Seconds the agent rests at each step, so that you can follow; {PACE:g}, with --exit-when-done 0.",
 )
 def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | None) -> None:
     """Watch a real agent work.
@@ -60,12 +61,15 @@ def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | 
         logged = stack.enter_context((work / "server.log").open("w"))
         log.configure("warning", "json", logged)
         dsn = stack.enter_context(database(settings))
-        pace = pace if pace is not None else PACE if sys.stdout.isatty() else 0.0
+        pace = pace if pace is not None else 0.0 if exit_when_done else PACE
         options = Options((folder or project_folder(work)).resolve(), pace, exit_when_done)
         try:
             status = asyncio.run(Launcher(settings, dsn, work, options).play())
-        except (StartError, KeyringError, OSError) as error:
+        except (StartError, KeyringError) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            in_use = f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
+            raise click.ClickException(in_use if error.errno == errno.EADDRINUSE else str(error)) from error
         if status == 1:
             logged.flush()
             click.echo((work / "server.log").read_text()[-4000:], err=True)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from generated.models import Run
-from livebox.client import ENDED, Livebox, Rest
+from livebox.client import ENDED, Livebox
 from livebox.demo.view import View
 
-LOOK_EVERY: Final = 0.05  # seconds
 
-
-async def follow(rest: Rest, message_id: str, after: int, view: View) -> tuple[list[str], Run]:
+async def follow(livebox: Livebox, message_id: str, after: int, view: View) -> tuple[list[str], Run]:
     """Show the run that the message opened until it has ended; the states it went through, and the ended run.
 
     `after` is a position in the log from before the message.
     """
     try:
-        states, run = await _follow(rest, message_id, after, view)
+        states, run = await _follow(livebox, message_id, after, view)
     finally:
         view.close()
     view.ended(run)
@@ -41,26 +38,35 @@ async def watch(livebox: Livebox, run: Run, view: View) -> Run:
     return run
 
 
-async def _follow(rest: Rest, message_id: str, after: int, view: View) -> tuple[list[str], Run]:
+async def _follow(livebox: Livebox, message_id: str, after: int, view: View) -> tuple[list[str], Run]:
+    """The states come from the log, which tells each of them; the document from a session that looks at the run."""
     states: list[str] = []
-    run: Run | None = None
-    while True:
-        page = await rest.list_events(after)
-        after = page["next_after"]
-        for event in page["items"]:
+    showing: asyncio.Task[Run] | None = None
+    try:
+        async for event in livebox.events(after):
             if event["type"] != "run.state_changed" or event["payload"].get("triggering_message_id") != message_id:
                 continue
             changed = event["payload"]["run"]
-            if run is None or changed["state"] in ENDED:  # so that the last steps are seen before the end
-                run = await rest.get_run(changed["id"])
-                view.run(run)
-            states.append(changed["state"])
-            view.state(changed["state"])
-        if run is not None and states[-1] in ENDED:
-            return states, run
-        if run is not None:
-            newer = await rest.get_run_if_changed(run["id"], run["version"])
-            if newer is not None:
-                run = newer
-                view.run(run)
-        await asyncio.sleep(LOOK_EVERY)
+            if showing is None:
+                showing = asyncio.create_task(_show(livebox, changed["id"], view))
+            if changed["state"] in ENDED:
+                run = await showing  # so that the last steps are seen before the end
+                _told(changed["state"], states, view)
+                return states, run
+            _told(changed["state"], states, view)
+        raise AssertionError("the log has no end")
+    finally:
+        if showing is not None:
+            showing.cancel()
+            await asyncio.wait({showing})
+
+
+async def _show(livebox: Livebox, run_id: str, view: View) -> Run:
+    async for run in livebox.follow_run(run_id):
+        view.run(run)
+    return run
+
+
+def _told(state: str, states: list[str], view: View) -> None:
+    states.append(state)
+    view.state(state)

@@ -20,7 +20,7 @@ import livebox
 from db import instance
 from livebox.app import App
 from livebox.auth import new_token, token_hash
-from livebox.client import Problem, Rest, Unreachable
+from livebox.client import GatewayAbsent, GatewayRefused, Livebox, Problem, Unreachable
 from livebox.demo.process import AgentProcess
 from livebox.demo.scenario import AGENT, MISSING, PLACE, Asked, Scenario, Unexpected, check_failure, check_report
 from livebox.demo.view import view
@@ -74,7 +74,7 @@ class Launcher:
         except asyncio.CancelledError:
             click.echo("interrupted", err=True)
             return INTERRUPTED
-        except (Unexpected, WorldError, Problem, Unreachable) as error:
+        except (Unexpected, WorldError, Problem, Unreachable, GatewayAbsent, GatewayRefused) as error:
             click.echo(f"The demo failed: {error}", err=True)
             return 1
         finally:
@@ -95,7 +95,7 @@ class Launcher:
             click.echo(f"Livebox listens on {url}, its database is in {self._settings.text('data')}")
             alex_token = self._token("alex")
             agent = AgentProcess(self._folder, url, self._token("lotse"), self._options.root, pace=self._options.pace)
-            async with agent, Rest(url, alex_token) as alex:
+            async with agent, Livebox(url, alex_token) as alex:
                 click.echo(f"Lotse runs as process {agent.pid} and may read below {self._options.root}")
                 click.echo("It asks no model: the tokens, the context and the cost that it shows are simulated.")
                 if not self._options.exit_when_done:

@@ -28,9 +28,11 @@ PLAN: Final = {
 }
 SHOW_EVERY: Final = 0.1  # seconds between two looks at how far a reader is
 MANY: Final = 20  # files from which on two sub-agents count
-# What a model would have used, for the demo: made up, and shown as simulated.
-BYTES_PER_TOKEN: Final = 4
-CONTEXT_TOKENS: Final = 1_000_000
+# What a model would have used, for the demo: made up, and shown as simulated. It rises ever slower with what was read.
+CHARACTERS_PER_TOKEN: Final = 4
+CONTEXT_TOKENS: Final = 200_000
+FULLEST: Final = 0.7  # of the context, however much is read
+HALF_FULL_BYTES: Final = 1_000_000  # read until half of that is used
 MICROS_PER_1000_TOKENS: Final = 300
 
 
@@ -46,6 +48,7 @@ class Reading:
         self._halt = threading.Event()
         self._readers: list[FolderReader] = []
         self._tool_calls = 0
+        self._tokens = 0.0
 
     async def report(self) -> str:
         """Read and report."""
@@ -74,6 +77,7 @@ class Reading:
         async with self._run.step("tool", "find_folder", title=f"Finding the folder {printable(asked, 100)}") as step:
             step.detail["asked"] = printable(asked)
             folder = resolve(self._root, asked)
+            await asyncio.sleep(self._pause)
             name = step.detail["folder"] = printable(folder.relative_to(self._root.resolve()).as_posix())
         self._done("find_folder")
         return name, folder
@@ -97,6 +101,7 @@ class Reading:
         largest, (count, first) = await self._largest_and_todos(folder, listing, lines, reader)
         self._begin("report", "Writing the report")
         async with run.step("text", "report", title="Writing the report"):
+            await asyncio.sleep(self._pause)
             text = report(name, listing, lines, largest, (count, first))
             run.text.set(text, "markdown")
             await run.say(text, key="report")
@@ -170,11 +175,11 @@ class Reading:
     ) -> T:
         """Run the blocking `function` in a thread and show how far it is; halt it when the work is cancelled."""
         reading = asyncio.create_task(asyncio.to_thread(function))
+        resting = asyncio.create_task(asyncio.sleep(self._pause))
         try:
-            if self._pause:
-                await asyncio.sleep(self._pause)
-            while not reading.done():
-                await asyncio.wait({reading}, timeout=SHOW_EVERY)
+            while not (reading.done() and resting.done()):
+                busy = {each for each in (reading, resting) if not each.done()}
+                await asyncio.wait(busy, timeout=SHOW_EVERY)
                 if progress is not None:
                     name, files, reader = progress
                     self._run.tool(name, progress=min(reader.files_read / max(len(files), 1), 1.0))
@@ -183,6 +188,7 @@ class Reading:
                 self._measure()
             return reading.result()
         finally:
+            resting.cancel()
             if not reading.done():
                 self._halt.set()
                 with suppress(Stopped, OSError):
@@ -207,11 +213,14 @@ class Reading:
         """Count what was done; with `simulate` also what a model would have used for it."""
         self._run.metrics(tool_calls=self._tool_calls)
         if self._simulate:
-            tokens = sum(reader.bytes_read for reader in self._readers) // BYTES_PER_TOKEN
+            read = sum(reader.bytes_read for reader in self._readers)
+            used = FULLEST * CONTEXT_TOKENS * read / (read + HALF_FULL_BYTES)
+            self._tokens += (used - self._tokens) * min(SHOW_EVERY / max(self._pause, SHOW_EVERY), 1.0)
+            tokens = int(self._tokens)
             self._run.metrics(
                 input_tokens=tokens,
-                output_tokens=len(str(self._run.text)) // BYTES_PER_TOKEN,
-                context_used_percent=round(min(100 * tokens / CONTEXT_TOKENS, 100), 1),
+                output_tokens=len(str(self._run.text)) // CHARACTERS_PER_TOKEN,
+                context_used_percent=round(100 * tokens / CONTEXT_TOKENS, 1),
                 cost={
                     "amount_micros": tokens * MICROS_PER_1000_TOKENS // 1000,
                     "currency": "EUR",

@@ -9,7 +9,7 @@ from typing import Final
 
 from generated.models import Message, Run
 from livebox.box import ordered
-from livebox.client import Rest
+from livebox.client import Livebox
 from livebox.demo.follow import follow
 from livebox.demo.view import View
 
@@ -17,7 +17,7 @@ PLACE: Final = "Support/General"
 AGENT: Final = "Lotse"
 MISSING: Final = "no-such-folder"
 MIN_STEPS: Final = 5
-PATIENCE: Final = 60.0  # seconds until a run must have ended
+PATIENCE: Final = 120.0  # seconds until a run must have ended
 
 
 class Unexpected(Exception):
@@ -36,7 +36,7 @@ class Asked:
 class Scenario:
     """Alex's side of it, over the public contract: asks the agent in the main thread of a channel."""
 
-    def __init__(self, alex: Rest, thread_id: str, agent_id: str) -> None:
+    def __init__(self, alex: Livebox, thread_id: str, agent_id: str) -> None:
         self._alex = alex
         self._thread_id = thread_id
         self._agent_id = agent_id

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from livebox.box import active, box, changes, line
+from livebox.box import active, box, changes, line, numbers
 from livebox.cli import main
 from livebox.client import Adapter, Pace, RunHandle
 from livebox.demo.view import described
@@ -185,6 +185,17 @@ def test_plain_lines_tell_each_thing_once() -> None:
         assert text in told
     assert list(changes(DOCUMENT, DOCUMENT, described)) == []
     assert list(changes(DOCUMENT, {**DOCUMENT, "headline": "Next"}, described)) == ["Next"]
+
+
+def test_numbers_that_are_simulated_are_called_so() -> None:
+    assert "simulated" not in numbers(DOCUMENT)
+    assert numbers({**DOCUMENT, "model": "reader (simulated tokens and cost)"})[-1] == "simulated"
+
+
+def test_plan_lines_come_in_their_order() -> None:
+    items = {key: {"ordinal": at, "title": key, "status": "done"} for key, at in (("a", 2), ("b", 0), ("c", 1))}
+    told = [text for text in changes(None, {**DOCUMENT, "plan": {"items": items}}, described) if text[0] == "●"]
+    assert told == ["● b", "● c", "● a"]
 
 
 def test_running_now_is_a_table() -> None:

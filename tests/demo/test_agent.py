@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -12,11 +13,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from rich.console import Console
 
-from livebox.client import Rest
+from livebox.client import Adapter, Livebox, Rest, RunHandle
 from livebox.demo.agent import Lotse
 from livebox.demo.folder_report import FolderReader, Stopped
-from tests.demo.conftest import QUICK, Asking, working
+from livebox.demo.scenario import Scenario
+from livebox.demo.view import Lines
+from tests.client.fake import when
+from tests.demo.conftest import GENERAL, QUICK, Asking, working
 from tests.fixtures.server import Live, live_server
 from tests.fixtures.world import WorldCopy
 
@@ -128,6 +133,34 @@ async def test_it_shows_what_it_does(asking: Asking, lotse: Made, root: Path) ->
     assert run["metrics"]["cost"]["is_estimate"] is True
     assert "tool" not in run
     assert run["text"]["content"] == (await asking.said(run))[0]
+
+
+async def test_what_is_simulated_is_plausible(asking: Asking, lotse: Made, root: Path) -> None:
+    (root / "big.py").write_text("x = 1\n" * 500_000)
+    async with working(await lotse(root, simulate=True)):
+        metrics = (await asking.ended((await asking.run("What is in this folder?"))["id"]))["metrics"]
+    assert 40 <= metrics["context_used_percent"] <= 70
+    assert 10_000 <= metrics["cost"]["amount_micros"] <= 100_000
+
+
+async def test_the_demo_looks_at_the_run_that_it_shows(asking: Asking, live: Live) -> None:
+    heard: list[bool | None] = []
+    adapter = Adapter(live.url, live.tokens["lotse"])
+
+    @adapter.on_invocation
+    async def work(run: RunHandle) -> str:
+        await when(lambda: run.watched)
+        heard.append(run.watched)
+        return "Done."
+
+    serving = asyncio.create_task(adapter.serve())
+    async with Livebox(live.url, live.tokens["alex"]) as alex:
+        scenario = Scenario(alex, live.world.threads[GENERAL], live.world.principals["lotse"])
+        asked = await scenario.ask("@Lotse please", lambda: Lines(Console(file=io.StringIO()), "Lotse"))
+    adapter.leave()
+    await asyncio.wait_for(serving, 30)
+    assert heard == [True]
+    assert list(asked.states) == ["queued", "running", "completed"]
 
 
 async def test_an_error_of_its_own_ends_the_run_and_not_the_agent(

@@ -9,6 +9,7 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -129,6 +130,17 @@ def test_it_reads_the_folder_that_it_is_given(demo: Callable[..., Demo], tmp_pat
     assert "6 steps: 1 file, 1 line, 0 TODOs (Python 1)" in played.output
 
 
+def test_a_port_in_use_is_told_as_serve_tells_it(demo: Callable[..., Demo]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        played = demo("--exit-when-done", "--port", str(port))
+        assert played.end() == 1
+    assert re.search(rf"^Error: cannot listen on 127\.0\.0\.1:{port}: .+$", played.errors, re.MULTILINE)
+    assert played.clean()
+
+
 def test_what_is_not_as_expected_is_status_1_and_leaves_nothing(demo: Callable[..., Demo], tmp_path: Path) -> None:
     (tmp_path / "no-such-folder").mkdir()
     played = demo("--exit-when-done", "--folder", str(tmp_path))
@@ -138,7 +150,7 @@ def test_what_is_not_as_expected_is_status_1_and_leaves_nothing(demo: Callable[.
 
 
 def test_the_server_stays_up_and_the_curl_lines_work_as_printed(demo: Callable[..., Demo]) -> None:
-    played = demo()
+    played = demo("--pace", "0")
     agent = played.agent()
     page = played.until(r"in a browser: (http://\S+/)#token=(lbx_\S+)$")
     with urllib.request.urlopen(page[1], timeout=PATIENCE) as answer:  # noqa: S310
