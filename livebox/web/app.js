@@ -80,9 +80,9 @@ export class App {
     this.gateway.wake();
   }
 
-  /** What boxes need to know of the connection. */
+  /** What is true of the connection; before the first session has `begun` there is nothing to be lost. */
   present() {
-    return { live: this.gateway.live, knownAt: this.#heardAt ?? this.clock.now() };
+    return { live: this.gateway.live, begun: this.store.me !== undefined, knownAt: this.#heardAt ?? this.clock.now() };
   }
 
   /** A run as it is known: its document, or its summary as long as there is none. */

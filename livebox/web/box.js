@@ -6,7 +6,7 @@ import { parts } from "./parts.js";
 import { isActive } from "./store.js";
 import { STATES, reason } from "./words.js";
 
-const MARKS = { queued: "…", running: "▶", waiting_input: "?", completed: "✓", failed: "✗", cancelled: "⊘" };
+const MARKS = { queued: "…", running: "◐", waiting_input: "?", completed: "✓", failed: "✗", cancelled: "⊘" };
 
 export class Box {
   #app;
@@ -53,7 +53,7 @@ export class Box {
     const agent = context.name(run.agent_id);
     say(this.mark, MARKS[run.state] ?? "");
     say(this.title, isActive(run) ? `${agent} · ${STATES[run.state]}` : ended(agent, run));
-    say(this.headline, isActive(run) ? run.headline ?? "" : outcome(run));
+    say(this.headline, isActive(run) ? run.headline ?? "" : outcome(run) && `· ${outcome(run)}`);
     this.element.setAttribute("aria-label", `Run of ${agent}`);
     this.element.dataset.state = run.state;
     this.element.dataset.version = run.version;
@@ -73,7 +73,7 @@ export class Box {
     if (run.state === "queued") text = `for ${duration(clock.since(run.queued_at), { ticking: true })}`;
     else if (isActive(run)) text = duration(clock.since(run.started_at ?? run.queued_at), { ticking: true });
     const cost = run.metrics?.cost ?? run.cost;
-    if (isActive(run) && cost) text += ` · ${money(cost)}`;
+    if (isActive(run) && cost) text += ` · ${money(cost, run.model)}`;
     if (isActive(run) && run.metrics?.context_used_percent !== undefined) {
       text += ` · ${Math.round(run.metrics.context_used_percent)} % context`;
     }
@@ -142,7 +142,7 @@ function ended(agent, run) {
   const facts = [`${agent} ${words}${run.duration_ms === undefined ? "" : ` in ${duration(run.duration_ms)}`}`];
   if (run.step_count > 0) facts.push(count(run.step_count, "step"));
   const cost = run.cost ?? run.metrics?.cost;
-  if (cost) facts.push(money(cost));
+  if (cost) facts.push(money(cost, run.model));
   return facts.join(" · ");
 }
 

@@ -12,12 +12,15 @@ export function duration(ms, { ticking = false } = {}) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** Money of the contract (millionths): "EUR 0.0042", with "about" where it is an estimate. */
-export function money({ amount_micros: micros, currency, is_estimate: estimate }) {
+/**
+ * Money of the contract (millionths): "EUR 1.20", and more digits only below one cent ("EUR 0.0042"); with "about" where
+ * it is an estimate, and "(simulated)" where the run's `model` says that of itself.
+ */
+export function money({ amount_micros: micros, currency, is_estimate: estimate }, model = "") {
   const units = micros / 1_000_000;
-  const digits = units >= 1 || micros === 0 ? 2 : Math.min(6, 2 + Math.ceil(-Math.log10(units)));
+  const digits = units >= 0.01 || micros === 0 ? 2 : Math.min(6, 2 + Math.ceil(-Math.log10(units)));
   const amount = units.toFixed(digits).replace(/(\.\d\d\d*?)0+$/, "$1");
-  return `${estimate ? "about " : ""}${currency} ${amount}`;
+  return `${estimate ? "about " : ""}${currency} ${amount}${/simulated/i.test(model) ? " (simulated)" : ""}`;
 }
 
 /** "1 step", "12 steps". */

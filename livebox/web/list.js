@@ -8,6 +8,7 @@ const FEW = 12; // threads of a channel before "More threads"
 export class List {
   #app;
   #shown = new Map();
+  #recent = new Set(); // threads in which a run was active while this page was open
 
   constructor(app) {
     this.#app = app;
@@ -55,6 +56,13 @@ export class List {
     return channel.kind === "dm" ? dmName(this.#app, channel) : channel.name;
   }
 
+  // The thread of a run that has ended stays where it was: somebody may want to read what came of it.
+  #remember(busy) {
+    for (const id of busy) this.#recent.add(id);
+    const ended = [...this.#recent].filter((id) => !busy.has(id));
+    for (const id of ended.slice(0, -FEW)) this.#recent.delete(id);
+  }
+
   #channel({ channel: { id } }) {
     const link = h("a", {});
     const threads = h("ul", { className: "threads" });
@@ -70,10 +78,11 @@ export class List {
       link.href = this.#app.context.href(item.channel.main_thread_id);
       current(link, openThread?.id === item.channel.main_thread_id);
       const busy = new Set(store.running().map((run) => run.thread_id));
+      this.#remember(busy);
       const all = store.threadsOf(id);
       const open = openThread?.channel_id === id;
       const room = this.#shown.get(id) ?? FEW;
-      const shown = all.filter((thread, index) => busy.has(thread.id) || (open && (index < room || thread === openThread)));
+      const shown = all.filter((thread, index) => this.#recent.has(thread.id) || (open && (index < room || thread === openThread)));
       keyed(threads, shown.map((thread) => [thread.id, thread]), () => threadRow(), (element, thread) => {
         say(element.link, threadTitle(this.#app, thread));
         element.link.href = this.#app.context.href(thread.id);

@@ -34,6 +34,10 @@ class Page {
 
   begin() {
     themeSwitch(at("theme"));
+    // How high the header is that stays in view: what scrolls stops below it.
+    const header = document.querySelector("header");
+    const high = () => document.documentElement.style.setProperty("--head", `${header.offsetHeight}px`);
+    new ResizeObserver(high).observe(header);
     at("sign-in-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.signIn(at("token").value.trim());
@@ -163,7 +167,9 @@ class Page {
     clearTimeout(this.#calm);
     const known = () => timeOfDay(this.#app.present().knownAt);
     const texts = { live: "Live", connecting: "Connecting …", stopped: "", refused: "Not connected" };
-    say(at("status"), texts[name] ?? (navigator.onLine ? "Connecting again …" : "Offline"));
+    const begun = this.#app?.present().begun;
+    const again = begun ? "Connecting again …" : "Connecting …";
+    say(at("status"), texts[name] ?? (navigator.onLine ? again : "Offline"));
     at("status").dataset.state = name;
     show(at("refused"), name === "refused");
     if (name === "refused") say(at("refused-text"), `The server ended the live connection for good (${detail.code}).`);
@@ -174,9 +180,10 @@ class Page {
     }
     this.#calm = setTimeout(() => {
       if (!this.#app || this.#app.gateway.live) return;
-      say(at("away"), `No live connection. What you see was last known at ${known()}; it comes back by itself.`);
+      say(at("away"), begun ? `No live connection. What you see was last known at ${known()}; it comes back by itself.`
+        : "There is no live connection yet. It is tried again.");
       show(at("away"), true);
-      announcer.say("The live connection is lost. It is tried again.");
+      announcer.say(begun ? "The live connection is lost. It is tried again." : "There is no live connection yet. It is tried again.");
     }, at("away").hidden ? CALM : 0);
   }
 }

@@ -13,6 +13,7 @@ export function channelName(app, channelId) {
 
 /** Who a direct-message channel is with. */
 export function dmName(app, channel) {
+  if (!app.store.me) return "…"; // until it is known who is here
   const others = (channel.member_ids ?? []).filter((id) => id !== app.store.me?.id);
   return others.length > 0 ? others.map((id) => app.name(id)).join(", ") : "Notes to yourself";
 }

@@ -3,6 +3,7 @@
 import { ordered } from "./document.js";
 import { h, keyed, say, show, write } from "./dom.js";
 import { count, duration, firstLine, grouped, money, timeOfDay } from "./format.js";
+import { question } from "./question.js";
 import { PLAN_STATES, STEP_STATES, UNIT_STATES, WAITING_ON, cancelReceipt, reason } from "./words.js";
 import { isActive } from "./store.js";
 
@@ -15,7 +16,7 @@ export function parts() {
     steps(), followups(), refs(), facts(), receipt()];
 }
 
-// What is out of the ordinary: no connection, a stall, a retry, something that is waited for.
+// What is out of the ordinary: a lost connection (before the first one nothing is lost), a stall, a retry, something that is waited for.
 function notices() {
   const away = h("p", { className: "notice away", hidden: true });
   const stalled = h("p", { className: "notice", hidden: true });
@@ -25,7 +26,7 @@ function notices() {
     element: h("div", { className: "notices" }, away, stalled, retry, waiting),
     update(run, context) {
       const active = isActive(run);
-      show(away, active && !context.live);
+      show(away, active && !context.live && context.begun);
       if (!context.live) say(away, `Connection lost. Last known at ${timeOfDay(context.knownAt)}.`);
       show(stalled, active && run.stalled_since);
       if (run.stalled_since) say(stalled, `The agent is there, but nothing has moved since ${timeOfDay(run.stalled_since)}.`);
@@ -43,65 +44,6 @@ function retryText(retry, clock) {
   const left = retry.next_at ? Date.parse(retry.next_at) - clock.now() : 0;
   const next = left > 0 ? ` Next try in ${duration(left, { ticking: true })}.` : "";
   return `The provider was asked again (try ${which}): ${retry.reason}.${next}`;
-}
-
-// The question with its choices. An answer is a message in the thread.
-function question() {
-  const prompt = h("p", { className: "prompt" });
-  const choices = h("div", { className: "choices" });
-  const hint = h("p", { className: "quiet" });
-  const element = h("section", { className: "question", "aria-label": "Question", hidden: true }, prompt, choices, hint);
-  let asked;
-  return {
-    element,
-    update(run, context) {
-      const open = run.state === "waiting_input" && run.question;
-      show(element, open);
-      if (!open) return;
-      if (asked !== run.question.asked_at) {
-        asked = run.question.asked_at;
-        element.answered = undefined;
-      }
-      say(prompt, run.question.prompt);
-      const may = context.mayAnswer(run);
-      const given = answerTo(run);
-      const labels = Object.entries(run.question.choices ?? {});
-      keyed(choices, labels, (label, key) => h("button", { type: "button", "data-choice": key, onclick: () => answer(label) }),
-        (button, label, key) => {
-          say(button, label || key);
-          button.disabled = !may || given !== undefined || element.answered !== undefined;
-        });
-      say(hint, hintText());
-
-      function hintText() {
-        if (element.answered) return element.answered;
-        if (given) return `Answered: ${firstLine(context.message(given.message_id)?.body ?? "a message")}`;
-        return may ? "You can also answer in your own words, with a message in the thread."
-          : "Only those who may make agents work here can answer.";
-      }
-
-      async function answer(label) {
-        const focused = document.activeElement;
-        element.answered = `Sending your answer: ${label}`;
-        context.refresh();
-        const failed = await context.answer(run, label);
-        element.answered = failed ? undefined : `You answered: ${label}`;
-        context.refresh();
-        if (failed) {
-          say(hint, failed);
-          focused?.focus();
-        } else {
-          context.focusHead();
-        }
-      }
-    },
-  };
-}
-
-// The message that answers the question of a run, if there is one: nobody should choose twice unawares.
-function answerTo(run) {
-  const since = Object.values(run.followups ?? {}).filter((followup) => followup.at >= run.question.asked_at);
-  return since.find((followup) => followup.state === "pending" || followup.state === "delivered");
 }
 
 // What came of it: the summary, and why a run did not complete.
@@ -231,14 +173,23 @@ function unit() {
 }
 
 function steps() {
-  const { items, heading, element } = list("Steps", "steps", "ol");
+  const items = h("ol", { className: "steps" });
+  const heading = h("h2", {}, "Steps");
+  const details = h("details", { open: true }, h("summary", {}, heading), items);
+  const element = h("section", { "aria-label": "Steps", hidden: true }, details);
+  let folded = false;
   return {
     element,
     update(run, context) {
+      // A plan says how far the work is: the steps are there for who wants them. What somebody opens stays open.
+      const fold = isActive(run) && ordered(run.plan?.items).length > 0;
+      if (fold !== folded) details.open = !fold;
+      folded = fold;
       const all = ordered({ ...run.steps, ...context.moreSteps(run) });
       const shown = isActive(run) ? all.slice(-RECENT_STEPS) : all;
       show(element, all.length);
-      say(heading, shown.length < run.step_count ? `Steps: the last ${shown.length} of ${grouped(run.step_count)}` : "Steps");
+      say(heading, shown.length < run.step_count ? `Steps: the last ${shown.length} of ${grouped(run.step_count)}`
+        : `Steps: ${grouped(shown.length)}`);
       keyed(items, shown, () => h("li", {}, h("span", { className: "title" }), " ", h("span", { className: "chip" }), " ",
         h("span", { className: "quiet more" })), (row, step) => {
         row.dataset.state = step.status;
@@ -299,7 +250,7 @@ function facts() {
       const cost = run.cost ?? metrics.cost;
       const all = [
         ["Model", run.model],
-        ["Cost", cost && money(cost)],
+        ["Cost", cost && money(cost, run.model)],
         ["Tokens in", metrics.input_tokens !== undefined && grouped(metrics.input_tokens)],
         ["Tokens out", metrics.output_tokens !== undefined && grouped(metrics.output_tokens)],
         ["Tool calls", metrics.tool_calls !== undefined && grouped(metrics.tool_calls)],

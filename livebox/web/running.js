@@ -36,7 +36,8 @@ export class RunningView {
     }
     const order = new Map(active.map((run, index) => [run.id, index]));
     const ids = [...this.#boxes.keys()].sort((one, two) => (order.get(one) ?? -1) - (order.get(two) ?? -1));
-    say(this.count, active.length > 0 ? `${count(active.length, "run")} you may see.` : "Nothing is running that you may see.");
+    const none = store.seq === undefined ? "Loading …" : "Nothing is running.";
+    say(this.count, active.length > 0 ? count(active.length, "run") : none);
     keyed(this.list, ids.map((id) => [id, id]), (id) => this.#row(id), (row) => row.refresh());
   }
 
@@ -49,14 +50,18 @@ export class RunningView {
   }
 
   #row(id) {
-    const place = h("p", { className: "quiet place" });
+    const link = h("a", {});
+    const place = h("p", { className: "quiet place" }, link);
     const box = this.#boxes.get(id);
     const row = h("li", { className: "anchor" }, place, box.element);
     row.refresh = () => {
       const run = this.#app.run(id);
       const thread = run && this.#app.store.threads.get(run.thread_id);
       show(place, thread);
-      if (thread) say(place, `${channelName(this.#app, thread.channel_id)} · ${threadTitle(this.#app, thread)}`);
+      if (thread) {
+        say(link, `${channelName(this.#app, thread.channel_id)} · ${threadTitle(this.#app, thread)}`);
+        link.href = this.#app.context.href(thread.id);
+      }
       box.update();
     };
     return row;

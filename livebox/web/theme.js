@@ -1,7 +1,7 @@
 // Dark or light: as the system says, until somebody chooses.
 
 const KEY = "livebox.theme";
-const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+const NAMES = { auto: "system", light: "light", dark: "dark" };
 
 /** Make `button` switch between the system's way, light and dark; the choice is kept on this device. */
 export function themeSwitch(button) {
@@ -9,7 +9,7 @@ export function themeSwitch(button) {
   const set = () => {
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
-    button.textContent = `Colours: ${NAMES[theme]}`;
+    button.textContent = `Theme: ${NAMES[theme]}`;
   };
   button.addEventListener("click", () => {
     const order = Object.keys(NAMES);

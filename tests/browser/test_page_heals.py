@@ -53,6 +53,28 @@ async def test_offline_and_back(sit: Sit, running: Running) -> None:
     forgive_network(page)
 
 
+async def test_before_the_first_session_nothing_is_called_lost(
+    chromium: Chromium, running: Running, live: Live
+) -> None:
+    lotse = running()
+    page = await chromium.page()
+    # The gateway opens when the test says so; what was shown until then is kept.
+    await page.send(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="{ const Real = WebSocket; window.WebSocket = class { constructor(...args) { window.dial = () => {"
+        " const real = new Real(...args); for (const name of ['onopen', 'onmessage', 'onclose']) real[name] = this[name];"
+        " this.send = (text) => real.send(text); this.close = () => real.close();"
+        " Object.defineProperty(this, 'readyState', { get: () => real.readyState }); }; } close() {} } }",
+    )
+    await page.goto(f"{live.url}/#token={live.tokens['alex']}&{lotse.thread.replace('/', '=')}")
+    await in_state(page, "running")
+    assert await page.text("#status") == "Connecting …"
+    assert "lost" not in await page.text()
+    await page.js("window.dial()")
+    await page.shows("Live", "#status")
+    await page.clean()
+
+
 async def test_what_ended_while_the_device_was_away_is_one_line(sit: Sit, running: Running) -> None:
     lotse = running()
     page = await sit("alex", lotse.thread)

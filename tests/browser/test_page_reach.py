@@ -188,6 +188,25 @@ async def test_a_box_that_closes_gives_its_focus_to_its_line(sit: Sit, running: 
     assert await page.js("document.activeElement.tagName") == "SUMMARY"
 
 
+async def test_the_list_and_the_connection_stay_in_view(sit: Sit, stage: Stage) -> None:
+    thread = stage.thread()
+    for number in range(40):
+        stage.message(thread, text=f"Line {number}")
+    page = await sit("robin", f"thread/{thread}")
+    await page.shows("Line 39", ".messages")
+    seen = (
+        "['#status', '.running-link a'].every((part) => { const { top, bottom } = document.querySelector(part)"
+        ".getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; })"
+    )
+    await page.js("window.scrollTo(0, document.documentElement.scrollHeight)")
+    await page.until("window.scrollY > 500")
+    assert await page.js(seen)
+    await page.resize(320)
+    await page.js("window.scrollTo(0, document.documentElement.scrollHeight)")
+    await page.click("#menu")
+    await page.until(seen)
+
+
 async def tab_to(page: Page, selector: str) -> None:
     """Press Tab until the element has the focus."""
     for _ in range(40):
@@ -253,7 +272,7 @@ async def test_colours_follow_the_system_until_somebody_chooses(sit: Sit) -> Non
     dark = await page.js(back)
     assert light != dark
     await page.click("#theme")
-    await page.shows("Colours: light", "#theme")
+    await page.shows("Theme: light", "#theme")
     assert await page.js(back) == light
     await page.click("#theme")
     await page.prefer(prefers_color_scheme="light")

@@ -14,9 +14,12 @@ test("durations", () => {
 });
 
 test("money", () => {
-  const told = [0, 4200, 1_000_000, 1_234_567, 12].map((amount_micros) => money({ amount_micros, currency: "EUR" }));
-  assert.deepEqual(told, ["EUR 0.00", "EUR 0.0042", "EUR 1.00", "EUR 1.23", "EUR 0.000012"]);
+  const amounts = [0, 4200, 1_000_000, 1_234_567, 12, 34_567, 120_000, 9999];
+  const told = amounts.map((amount_micros) => money({ amount_micros, currency: "EUR" }));
+  assert.deepEqual(told, ["EUR 0.00", "EUR 0.0042", "EUR 1.00", "EUR 1.23", "EUR 0.000012", "EUR 0.03", "EUR 0.12", "EUR 0.01"]);
   assert.equal(money({ amount_micros: 500_000, currency: "EUR", is_estimate: true }), "about EUR 0.50");
+  const model = "folder-reader (simulated tokens and cost)";
+  assert.equal(money({ amount_micros: 4200, currency: "EUR", is_estimate: true }, model), "about EUR 0.0042 (simulated)");
 });
 
 test("counts, lines and times", () => {
