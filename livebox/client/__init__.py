@@ -3,13 +3,22 @@
 from livebox.client.adapter import Adapter
 from livebox.client.handle import Answer, RunHandle, Step, WorkFailed
 from livebox.client.livebox import Livebox
-from livebox.client.problems import GatewayAbsent, GatewayLost, GatewayRefused, Problem, RunLost, Unreachable
+from livebox.client.problems import (
+    AdapterError,
+    GatewayAbsent,
+    GatewayLost,
+    GatewayRefused,
+    Problem,
+    RunLost,
+    Unreachable,
+)
 from livebox.client.rest import ENDED, Rest
 from livebox.client.working import Pace
 
 __all__ = [
     "ENDED",
     "Adapter",
+    "AdapterError",
     "Answer",
     "GatewayAbsent",
     "GatewayLost",

@@ -14,13 +14,13 @@ from generated.models import Invocation, StartRunRequest
 from livebox.client.gateway import Gateway
 from livebox.client.handle import RunHandle
 from livebox.client.pauses import Pauses
-from livebox.client.problems import GatewayAbsent, GatewayLost, Problem, Unreachable
+from livebox.client.problems import AdapterError, GatewayAbsent, GatewayLost, Problem, Unreachable
 from livebox.client.rest import Rest
 from livebox.client.working import Pace, Result, Work, Working
 
 PATIENCE: Final = 120.0  # seconds that a request is repeated while the server is away
 LEAVE_GRACE: Final = 8.0  # seconds that an adapter which leaves takes to end its runs
-_OUTCAST: Final = frozenset({"invalid_token", "token_expired"})
+_OUTCAST: Final = frozenset({"invalid_token", "token_expired", "forbidden"})  # the last one is for who is no agent
 
 _log = logging.getLogger("livebox.client")
 
@@ -59,6 +59,7 @@ class Adapter:
         poll: float = 1.0,
         use_gateway: bool = True,
     ) -> None:
+        self._url = url
         self._rest = Rest(url, token, patience=patience, timeout=timeout)
         self._gateway = (
             Gateway(url, token, invocations=concurrency, resume=False, timeout=timeout) if use_gateway else None
@@ -103,8 +104,8 @@ class Adapter:
     async def serve(self, *, signals: bool = False) -> None:
         """Work until `leave` is called, with `signals` also until SIGTERM or SIGINT.
 
-        Raises GatewayRefused or Problem when the server does not know this agent. When it is cancelled the runs are
-        left as they are, as by a crash.
+        Raises GatewayRefused or Problem when the server does not know this agent, AdapterError when the token is no
+        agent's. When it is cancelled the runs are left as they are, as by a crash.
         """
         if signals:
             loop = asyncio.get_running_loop()
@@ -204,7 +205,10 @@ class Adapter:
                 await self._claim(None)
                 continue
             try:
-                await self._gateway.connected()
+                principal = (await self._gateway.connected())["principal"]
+                if principal["kind"] != "agent":
+                    who = f"{principal['handle']}, a {principal['kind']}"
+                    raise AdapterError(f"this token is of {who}; an adapter needs the token of an agent")
                 await self._over(self._gateway)
             except GatewayAbsent:
                 await self._claim(self._gateway)
@@ -225,6 +229,7 @@ class Adapter:
     async def _claim(self, gateway: Gateway | None) -> None:
         """Ask for work over REST, as long as there is no gateway."""
         pauses = Pauses(longest=max(self._poll, 1.0) * 5)
+        missed = False
         claim_id = str(uuid.uuid4())
         while gateway is None or gateway.absent:
             free = self._concurrency - len(self._running)
@@ -234,15 +239,19 @@ class Adapter:
                 continue
             try:
                 claimed = await self._rest.claim_invocations(claim_id, limit=min(free, 100))
-            except Unreachable:
+            except Unreachable as error:
+                if not missed:
+                    _log.warning("%s; trying again", error)
+                missed = True
                 continue  # with the same claim: its answer may be what was lost
             except Problem as problem:
                 if problem.code in _OUTCAST:
                     raise
-                _log.warning("could not take work: %s", problem)
+                _log.warning("could not take work at %s: %s", self._url, problem)
                 await asyncio.sleep(pauses.next(problem.retry_after))
                 continue
             claim_id = str(uuid.uuid4())
+            missed = False
             pauses.reset()
             for invocation in claimed["items"]:
                 self._begin(invocation)

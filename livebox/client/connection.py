@@ -7,6 +7,7 @@ answered with what the first one made.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import uuid
 from collections.abc import Mapping
@@ -102,7 +103,7 @@ class Connection:
             except _NO_ANSWER as error:
                 wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that clients do not come back all at once
                 if loop.time() + wait > end:
-                    raise Unreachable(f"no answer from {self._base}: {error or type(error).__name__}") from error
+                    raise Unreachable(f"no answer from {self._base}: {_why(error)}") from error
             await asyncio.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -116,6 +117,15 @@ class Connection:
             if answer.status in operation.success or answer.status == 304:
                 return Reply(answer.status, _decoded(content) if content and "json" in answer.content_type else None)
             raise _problem(answer.status, content, answer.headers.get("Retry-After", ""))
+
+
+def _why(error: Exception) -> str:
+    """In plain words what kept the answer away, where they are known."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno == errno.ECONNREFUSED:
+        return "connection refused; is `livebox serve` running there?"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "there is no host of that name"
+    return str(error) or type(error).__name__
 
 
 def _decoded(content: bytes) -> Any:

@@ -68,7 +68,9 @@ class Gateway:
         resume: bool = True,
         timeout: float = 20.0,
     ) -> None:
-        self._url = url.rstrip("/") + PATH
+        self._server = url.rstrip("/")
+        self._url = self._server + PATH
+        self._missed = False  # whether it was said that the server does not answer
         self._token = token
         self._invocations = invocations
         self._resume = resume
@@ -127,7 +129,7 @@ class Gateway:
             if self.refusal is not None:
                 raise self.refusal
             if self.absent:
-                raise GatewayAbsent("the server has no gateway")
+                raise GatewayAbsent(f"there is no gateway at {self._server}")
             self._settled.clear()
             await self._settled.wait()
         return self.ready
@@ -171,12 +173,22 @@ class Gateway:
                     self.absent = error.status not in _TRANSIENT
                     retry_after = error.headers.get("Retry-After", "") if error.headers else ""
                     self._asked_pause = ABSENT_PAUSE if self.absent else _seconds(retry_after)
+                    if not self.absent:
+                        self._miss()
                 except _UNTIDY as error:
                     _log.debug("no session with %s: %s", self._url, error)
+                    if self.ready is None:
+                        self._miss()
                 finally:
                     self._ended()
                 if self.refusal is None:
                     await asyncio.sleep(pauses.next(self._asked_pause))
+
+    def _miss(self) -> None:
+        """Say once in an outage that the server does not answer; where nobody set up logging it goes to stderr."""
+        if not self._missed:
+            _log.warning("no answer from %s; trying again", self._server)
+        self._missed = True
 
     async def _session(self, http: aiohttp.ClientSession, pauses: Pauses) -> None:
         async with http.ws_connect(
@@ -270,6 +282,7 @@ class Gateway:
     def _began(self, socket: aiohttp.ClientWebSocketResponse, ready: ReadyFrame) -> None:
         self._socket = socket
         self.ready = ready
+        self._missed = False
         if self.seq is None or not self._resume:
             self.seq = ready["seq"]
         self._settled.set()

@@ -67,6 +67,10 @@ class GatewayRefused(ConnectionError):
         super().__init__(f"the gateway refused the session: {name} ({code})" + (f": {problem}" if problem else ""))
 
 
+class AdapterError(Exception):
+    """An adapter cannot work as it was set up: its token is that of a person, for example."""
+
+
 class GatewayAbsent(ConnectionError):
     """There is no gateway at this URL: an older server, or something between that passes no WebSockets."""
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from livebox.client import Adapter, GatewayRefused, Pace, Problem, RunHandle
+from livebox.client import Adapter, AdapterError, GatewayRefused, Pace, Problem, RunHandle
 from livebox.demo.folder_report import Bounds
 from livebox.demo.reading import Reading
 
@@ -88,7 +88,7 @@ async def run(lotse: Lotse, *, until_eof: bool) -> int:
     _log.info("reading below %s, for %s", lotse.root, lotse.url)
     try:
         await serving
-    except (Problem, GatewayRefused) as refused:
+    except (Problem, GatewayRefused, AdapterError) as refused:
         _log.error("the server does not take this token: %s", refused)
         return 1
     if lotse.abandoned:

@@ -141,7 +141,10 @@ def test_no_server_is_one_line(run: Run, unused_tcp_port: int, monkeypatch: pyte
     monkeypatch.setattr("livebox.commands._server.PATIENCE", 0.1)
     result = run("run", "ls", "--url", f"http://127.0.0.1:{unused_tcp_port}")
     assert result.exit_code == 1
-    assert result.output.startswith("Error: no answer from http://127.0.0.1:")
+    assert result.output == (
+        f"Error: no answer from http://127.0.0.1:{unused_tcp_port}: "
+        "connection refused; is `livebox serve` running there?\n"
+    )
 
 
 def test_show_prints_the_run_and_its_steps(run: Run, stage: Stage) -> None:

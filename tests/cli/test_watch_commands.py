@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,12 +108,30 @@ def test_a_token_that_is_refused_is_one_line(run: Run, live: Live, tmp_path: Pat
         assert "invalid_token" in result.output
 
 
+@pytest.mark.parametrize("command", [("watch",), ("events", "tail")], ids=" ".join)
+def test_a_server_that_is_not_there_is_said(command: tuple[str, ...], unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LIVEBOX_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "livebox", *command],
+        env=clean | {"LIVEBOX_URL": url, "LIVEBOX_TOKEN": "t"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"no answer from {url}; trying again\n"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
 def test_it_watches_one_run_or_all(run: Run) -> None:
     assert run("watch", "01933b7e-0000-7000-8000-000000000051", "--active").exit_code == 2
 
 
-def test_the_log_is_printed_in_its_order(run: Run, stage: Stage) -> None:
-    stage.queued()
+def test_the_log_is_printed_in_its_order(run: Run, stage: Stage, agent: list[Any]) -> None:
+    run("watch", stage.queued()["id"])  # to its end: the agents of other tests would take it
     result = run("events", "tail", "--after", "0", "--limit", "5")
     rows = [text.split("\t") for text in result.output.splitlines()]
     assert result.exit_code == 0

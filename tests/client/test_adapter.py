@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from livebox.client import Adapter, RunHandle, RunLost, WorkFailed
+from livebox.client import Adapter, AdapterError, Problem, RunHandle, RunLost, WorkFailed
 from tests.client.fake import Fake, problem, serving, when
+from tests.client.fake_runs import PRINCIPAL
 from tests.client.scene import assert_shown, at_work, ended, shows
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -241,6 +242,18 @@ async def test_it_goes_on_when_the_server_comes_back(unused_tcp_port: int) -> No
         assert_shown(await ended(fake, run))
         await working.__aexit__(None, None, None)
     assert fake.calls["finish"] == 1
+
+
+async def test_the_token_of_a_person_is_an_error(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.client.fake.PRINCIPAL", {**PRINCIPAL, "kind": "person", "handle": "alex"})
+    with pytest.raises(AdapterError, match="this token is of alex, a person; an adapter needs the token of an agent"):
+        await asyncio.wait_for(Adapter(fake.url, "t").serve(), 10)
+
+
+async def test_the_token_of_a_person_is_an_error_without_a_gateway_too(fake: Fake) -> None:
+    fake.refuse["invocations"] = fake.refuse["claim"] = [problem(403, "forbidden")]
+    with pytest.raises(Problem, match="forbidden"):
+        await asyncio.wait_for(Adapter(fake.url, "t", use_gateway=False).serve(), 10)
 
 
 async def test_work_can_be_written_in_a_subclass(fake: Fake) -> None:

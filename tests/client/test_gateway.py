@@ -197,12 +197,27 @@ async def test_a_newer_token_is_taken_for_the_next_session(fake: Fake) -> None:
     assert [frame["token"] for frame in fake.frames if frame["type"] == "hello"] == ["old", "new"]
 
 
-async def test_it_waits_for_a_server_that_is_not_there_yet(unused_tcp_port: int) -> None:
-    async with Gateway(f"http://127.0.0.1:{unused_tcp_port}", "t") as gateway:
-        waiting = asyncio.create_task(gateway.connected())
-        await asyncio.sleep(0)
-        async with serving(Fake(), unused_tcp_port):
-            assert await asyncio.wait_for(waiting, 10)
+async def test_it_waits_for_a_server_that_is_not_there_yet(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[float] = []
+
+    class Counted(Pauses):
+        def next(self, asked: float | None = None) -> float:
+            tries.append(0.001)
+            return tries[-1]
+
+    monkeypatch.setattr("livebox.client.gateway.Pauses", Counted)
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    async with Gateway(url, "t") as gateway:
+        for outage in (1, 2):
+            tries.clear()
+            await when(lambda: len(tries) > 3)
+            said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+            assert said == [f"no answer from {url}; trying again"] * outage
+            async with serving(Fake(), unused_tcp_port):
+                assert await asyncio.wait_for(gateway.connected(), 10)
+            await when(lambda: gateway.ready is None)
 
 
 async def test_a_listener_that_fails_harms_nobody(fake: Fake) -> None:
