@@ -207,7 +207,7 @@ async def test_a_choice_answers_the_question(sit: Sit, running: Running, stage: 
     lotse.call("resumeRun")
     await in_state(page, "running")
     assert not await page.js("document.querySelector('.question').checkVisibility()")
-    await page.shows("Asked: Which week?\nAnswered: The last one", box(".answered"))
+    await page.shows("Asked: Which week?\nAnswered: The last one", box())
 
 
 async def test_who_may_not_make_agents_work_sees_the_question_and_cannot_answer(sit: Sit, running: Running) -> None:
