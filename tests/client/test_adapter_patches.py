@@ -153,7 +153,8 @@ async def test_many_changes_are_few_patches(fake: Fake) -> None:
 
 async def test_content_that_is_no_json_does_not_keep_a_run_from_its_end(fake: Fake) -> None:
     async def work(run: RunHandle) -> str:
-        run.metrics(tool_calls=object())  # type: ignore[typeddict-item]
+        with pytest.raises(TypeError):  # where it is given
+            run.metrics(tool_calls=object())  # type: ignore[typeddict-item]
         return "Done."
 
     async with at_work(fake, work):
