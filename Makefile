@@ -13,7 +13,7 @@ KILLS ?= 500
 HISTORIES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak serve pictures generate lint format types imports bench clean
+.PHONY: help demo test coverage soak serve pictures generate lint format types imports bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -26,6 +26,9 @@ serve: $(VENV)/.runtime ## start the server on its own embedded database
 
 test: $(VENV)/.dev node_modules/axe-core ## run every test that this machine can (PYTEST_ARGS='-k name' for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+coverage: $(VENV)/.dev ## the same, and how much of the code they reach, which may not fall
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="--cov --cov-branch --cov-report=term:skip-covered $(PYTEST_ARGS)"
 
 soak: $(VENV)/.dev ## kill the server under load KILLS times, and play HISTORIES random histories against the model of runs
 	$(BIN)/python -m pytest tests/faults/test_kill_under_load.py tests/runs/test_machine.py -rP --timeout=0 \

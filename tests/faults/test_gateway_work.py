@@ -109,8 +109,8 @@ async def test_a_server_that_is_killed_while_it_hands_out_work(spawn: Spawn, dat
     runs: list[str] = []
     for _ in range(ROUNDS):
         agent.deaf = random.random() < 0.5
-        runs += [(await asyncio.to_thread(crew.queued))[0] for _ in range(RUNS)]
         before = agent.handed.total()  # one that takes nothing has room for no more than what it was handed already
+        runs += [(await asyncio.to_thread(crew.queued))[0] for _ in range(RUNS)]
         await eventually(lambda before=before: agent.handed.total() > before, "work")
         crew.server.process.kill()
         await asyncio.to_thread(crew.server.process.communicate)
