@@ -34,6 +34,7 @@ class Proxy:
         self._socket = socket
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
         self.cut: Cut | None = None
         self.keeps = False
         self.trigger = TRIGGER
@@ -42,7 +43,7 @@ class Proxy:
 
     async def start(self) -> None:
         """Listens on a free port of the loopback."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def stop(self) -> None:
         """Closes everything."""
@@ -62,6 +63,11 @@ class Proxy:
         """Cuts every connection at once."""
         for writer in self._writers:
             writer.transport.abort()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
