@@ -22,7 +22,6 @@ from livebox.live.plane import Plane
 if TYPE_CHECKING:
     from livebox.gateway.session import Session
 
-_OVER: Final = frozenset({"completed", "failed", "cancelled"})
 _OF_PLACES: Final = frozenset({"thread.moved", "thread.deleted"})
 
 
@@ -233,7 +232,7 @@ class Focus:
         """A thread that is looked at has a new run; the ones before it are history."""
         for earlier, look in [*session.runs.items()]:
             document = session.documents.get(earlier)
-            if look.thread_id == thread_id and not look.named and document is not None and document.state in _OVER:
+            if look.thread_id == thread_id and not look.named and document is not None and not document.active:
                 self.drop(session, earlier)
         session.runs[run_id] = Look(thread_id, session.threads[thread_id], False)
         self._spawn(self._attach(session, run_id))

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -35,11 +35,6 @@ from livebox.limits import Limit
 from livebox.live.entry import Entry
 from livebox.live.plane import Plane
 from livebox.log import logger
-
-PAGE: Final = 200
-"""Events of one page for a session that catches up."""
-RETRY: Final = 0.5
-"""Seconds between tries while the database is away."""
 
 _log = logger("gateway")
 

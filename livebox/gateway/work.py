@@ -25,6 +25,7 @@ from livebox.gateway.feed import FeedEvent
 from livebox.gateway.frames import Frame
 from livebox.invocations import Invocation
 from livebox.jobs.loop import Loop
+from livebox.live.entry import ACTIVE
 from livebox.log import logger
 
 TOGETHER: Final = 64
@@ -35,7 +36,6 @@ UNSAID: Final = 1
 _LIMITS: Final = ("run.claim_lease", "run.holder_grace", "service.gap")
 _AT_WORK: Final = frozenset({"queued", "running"})
 """States in which a run counts against what its session takes: one that waits for people does not."""
-_OVER: Final = frozenset({"completed", "failed", "cancelled"})
 _CLAIM: Final = OPERATIONS["claimInvocations"]
 
 _log = logger("work")
@@ -164,7 +164,7 @@ class Work(Loop):
             self._arrived(agent_id, run_id)
         if run_id in self._states:
             self._states[run_id] = state
-        if state in _OVER:
+        if state not in ACTIVE:
             self._states.pop(run_id, None)
             self._release(run_id, self._agents.get(agent_id, ()))
 
