@@ -58,7 +58,7 @@ class Keeper:
                 continue
             _log.warning("the embedded database has ended")
             self._bring_back()
-            if not self._over.is_set():
+            if self._server.postmaster() is not None:
                 _log.warning("the embedded database runs again")
             running_since = time.monotonic()
 

@@ -198,11 +198,20 @@ TABLES = ("events", "messages", "threads", "channels", "spaces", "runs", "run_st
 
 
 def written(stage: Stage) -> Any:
-    """What the tables hold, as far as a request could change it."""
+    """What the tables hold, as far as a request could change it.
+
+    Of runs the reserved mark: every durable raise moves it, a checkpoint of content that was patched before does not.
+    """
     counts = ", ".join(f"(SELECT count(*) FROM livebox.{table})" for table in (*TABLES, "idempotency_keys"))
     versions = ", ".join(
-        f"(SELECT coalesce(sum(version), 0)::bigint FROM livebox.{table})"
-        for table in ("messages", "threads", "channels", "runs", "principals")
+        f"(SELECT coalesce(sum({column}), 0)::bigint FROM livebox.{table})"
+        for table, column in (
+            ("messages", "version"),
+            ("threads", "version"),
+            ("channels", "version"),
+            ("runs", "version_reserved"),
+            ("principals", "version"),
+        )
     )
     return stage.sql(f"SELECT {counts}, {versions}")
 
