@@ -17,6 +17,7 @@ MESSAGES: dict[str, str] = {
     "blank": "This must not be blank.",
     "duplicate_item": "This holds an entry twice.",
     "duplicate_key": "This member stands twice.",
+    "field_write_once": "This is written once and not changed.",
     "invalid_number": "This number cannot be kept exactly.",
     "invalid_text": "This holds characters that are not allowed here.",
     "invalid_value": "This does not go together with the rest.",
@@ -111,7 +112,7 @@ def pointer(path: Iterable[str | int]) -> str:
 class Explainer:
     """Turns violations of the schemas in one document into field errors.
 
-    `document` is read for `x-error-code` beside the keyword that failed.
+    `document` is read for `x-error-code` and `x-write-once` beside the keyword that failed.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -144,8 +145,9 @@ class Explainer:
         if violation.instance is None:
             yield "null_not_allowed", path
         elif name in ("additionalProperties", "unevaluatedProperties"):
+            once = self._node(violation).get("x-write-once", ())
             for member in kind.unexpected:
-                yield "unknown_field", (*path, member)
+                yield "field_write_once" if member in once else "unknown_field", (*path, member)
         elif name == "required":
             yield "required", (*path, kind.property)
         elif name == "propertyNames":

@@ -27,12 +27,16 @@ from generated.models import (
     HeartbeatRunRequest,
     MoveThreadRequest,
     PatchRunRequest,
+    PutAgentRunSnapshotRequest,
     RecordRunStepRequest,
+    RecordSpendRequest,
+    RegisterRunRequest,
     RenewInvocationTokenRequest,
     ResumeRunRequest,
     StartRunRequest,
     UpdateChannelRequest,
     UpdatePrincipalRequest,
+    UpdateRunRequest,
     UpdateRunStepRequest,
 )
 from generated.operations import OPERATIONS
@@ -61,15 +65,18 @@ from generated.parameters import (
     GetPrincipalParameters,
     GetReadinessParameters,
     GetRunParameters,
+    GetRunSpendParameters,
     GetSnapshotParameters,
     GetThreadParameters,
     GrantAccessParameters,
     HeartbeatRunParameters,
     ListActiveRunsParameters,
+    ListAgentRunSnapshotsParameters,
     ListAuditEntriesParameters,
     ListChannelsParameters,
     ListEventsParameters,
     ListRunFollowupsParameters,
+    ListRunSnapshotsParameters,
     ListRunStepsParameters,
     ListSpacesParameters,
     ListThreadMessagesParameters,
@@ -77,7 +84,10 @@ from generated.parameters import (
     ListThreadsParameters,
     MoveThreadParameters,
     PatchRunParameters,
+    PutAgentRunSnapshotParameters,
     RecordRunStepParameters,
+    RecordSpendParameters,
+    RegisterRunParameters,
     RemoveGroupMemberParameters,
     RenewInvocationTokenParameters,
     ResumeRunParameters,
@@ -85,6 +95,7 @@ from generated.parameters import (
     StartRunParameters,
     UpdateChannelParameters,
     UpdatePrincipalParameters,
+    UpdateRunParameters,
     UpdateRunStepParameters,
 )
 
@@ -106,6 +117,18 @@ class MessagesHandlers(Protocol[C, A]):
     async def edit_message(self, context: C, parameters: EditMessageParameters, body: EditMessageRequest) -> A: ...
 
 
+class RegistrationHandlers(Protocol[C, A]):
+    """The functions of handlers/registration.py."""
+
+    async def register_run(self, context: C, parameters: RegisterRunParameters, body: RegisterRunRequest) -> A: ...
+
+    async def update_run(self, context: C, parameters: UpdateRunParameters, body: UpdateRunRequest) -> A: ...
+
+    async def get_run_spend(self, context: C, parameters: GetRunSpendParameters) -> A: ...
+
+    async def record_spend(self, context: C, parameters: RecordSpendParameters, body: RecordSpendRequest) -> A: ...
+
+
 class RunsHandlers(Protocol[C, A]):
     """The functions of handlers/runs.py."""
 
@@ -120,6 +143,16 @@ class RunsHandlers(Protocol[C, A]):
     async def list_active_runs(self, context: C, parameters: ListActiveRunsParameters) -> A: ...
 
     async def list_run_followups(self, context: C, parameters: ListRunFollowupsParameters) -> A: ...
+
+
+class SnapshotsHandlers(Protocol[C, A]):
+    """The functions of handlers/snapshots.py."""
+
+    async def list_run_snapshots(self, context: C, parameters: ListRunSnapshotsParameters) -> A: ...
+
+    async def list_agent_run_snapshots(self, context: C, parameters: ListAgentRunSnapshotsParameters) -> A: ...
+
+    async def put_agent_run_snapshot(self, context: C, parameters: PutAgentRunSnapshotParameters, body: PutAgentRunSnapshotRequest) -> A: ...
 
 
 class RunControlHandlers(Protocol[C, A]):

@@ -52,10 +52,10 @@ class Money(TypedDict):
     is_estimate: bool
 
 
-ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "token_renewed", "followup_closed", "followups_pending", "forbidden", "channel_read_only", "not_found", "method_not_allowed", "version_conflict", "live_elsewhere", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "patch_too_large", "document_too_large", "unsupported_media_type", "upgrade_required", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
+ProblemCode: TypeAlias = Literal["validation_failed", "invalid_json", "cursor_invalid", "invalid_token", "token_expired", "token_renewed", "followup_closed", "followups_pending", "forbidden", "status_not_yours", "channel_read_only", "not_found", "method_not_allowed", "version_conflict", "live_elsewhere", "run_already_registered", "external_id_taken", "run_is_registered", "cost_owned_by_ledger", "currency_mismatch", "spend_id_reused", "snapshot_terminal", "already_started", "handle_taken", "idempotency_key_reused", "invalid_state_transition", "invocation_superseded", "last_owner", "main_thread", "message_not_editable", "name_taken", "run_ended", "step_finished", "step_id_reused", "cursor_expired", "version_mismatch", "body_too_large", "patch_too_large", "document_too_large", "unsupported_media_type", "upgrade_required", "rate_limited", "internal_error", "overloaded", "timeout", "unavailable"]
 
 
-FieldErrorCode: TypeAlias = Literal["bad_time", "blank", "duplicate_item", "duplicate_key", "invalid_number", "invalid_text", "invalid_value", "malformed_id", "malformed_json", "not_allowed_value", "null_not_allowed", "out_of_range", "patch_op_forbidden", "patch_path_forbidden", "patch_target_missing", "pattern_mismatch", "repeated_parameter", "required", "too_deep", "too_few", "too_long", "too_many", "too_short", "unknown_field", "unknown_parameter", "unknown_reference", "wrong_type"]
+FieldErrorCode: TypeAlias = Literal["bad_time", "blank", "duplicate_item", "duplicate_key", "field_write_once", "invalid_number", "invalid_text", "invalid_value", "malformed_id", "malformed_json", "not_allowed_value", "null_not_allowed", "out_of_range", "patch_op_forbidden", "patch_path_forbidden", "patch_target_missing", "pattern_mismatch", "repeated_parameter", "required", "too_deep", "too_few", "too_long", "too_many", "too_short", "unknown_field", "unknown_parameter", "unknown_reference", "wrong_type"]
 
 
 RunState: TypeAlias = Literal["queued", "running", "waiting_input", "completed", "failed", "cancelled"]
@@ -303,6 +303,157 @@ class UpdateRunStepRequest(TypedDict):
     title: NotRequired[Title]
     status: NotRequired[StepStatus]
     detail: NotRequired[StepDetail]
+
+
+ExternalId: TypeAlias = str
+
+
+Task: TypeAlias = str
+
+
+UserDims: TypeAlias = dict[str, Name]
+"""
+What its costs are told apart by. `user_id` may name a person, who then may read and cancel the run.
+"""
+
+
+class RunBudget(TypedDict):
+    """
+    What the run may use. Reaching one of them ends it.
+    """
+
+    tokens: NotRequired[int]
+    steps: NotRequired[int]
+    cost: NotRequired[Money]
+
+
+HaltReason: TypeAlias = str
+
+
+GovernanceEvent: TypeAlias = dict[str, Any]
+"""
+What a control plane wants to keep with the run, at most `run.step_detail_max_bytes` as JSON.
+"""
+
+
+class RegisterRunRequest(TypedDict):
+    run_id: Uuid
+    agent_id: Id
+    agents: NotRequired[list[Id]]
+    state: NotRequired[Literal["queued", "running"]]
+    external_id: NotRequired[ExternalId]
+    intent: NotRequired[Title]
+    task: NotRequired[Task]
+    user_dims: NotRequired[UserDims]
+    mode: NotRequired[Name]
+    parent_run_id: NotRequired[Uuid]
+    parent_span: NotRequired[Name]
+    started_at: NotRequired[Time]
+    budget: NotRequired[RunBudget]
+
+
+class UpdateRunRequest(TypedDict):
+    status: NotRequired[RunState]
+    cost_micros: NotRequired[Count]
+    steps: NotRequired[Count]
+    halt_reason: NotRequired[HaltReason]
+    detector: NotRequired[Name]
+    ended_at: NotRequired[Time]
+    governance_events: NotRequired[list[GovernanceEvent]]
+
+
+Currency: TypeAlias = str
+
+
+class SpendTotals(TypedDict):
+    runs: Count
+    entries: Count
+    tokens: NotRequired[Count]
+    costs: NotRequired[list[Money]]
+
+
+class AgentSpend(TypedDict):
+    agent_id: Id
+    own: NotRequired[SpendTotals]
+    subtree: SpendTotals
+
+
+class DimensionSpend(TypedDict):
+    name: Key
+    value: Name
+    own: NotRequired[SpendTotals]
+    subtree: SpendTotals
+
+
+class RunSpend(TypedDict):
+    run_id: Uuid
+    own: SpendTotals
+    subtree: SpendTotals
+    agents: NotRequired[list[AgentSpend]]
+    dimensions: NotRequired[list[DimensionSpend]]
+    truncated: NotRequired[Literal[True]]
+
+
+SnapshotId: TypeAlias = str
+
+
+SnapshotSource: TypeAlias = Literal["direct", "workflow", "fleet", "core_job", "task"]
+
+
+SnapshotOutcome: TypeAlias = Literal["completed", "failed", "cancelled", "interrupted", "budget_exhausted"]
+
+
+class SnapshotBudget(TypedDict):
+    """
+    Only what is really known.
+    """
+
+    token_budget: NotRequired[Count]
+    tokens_used: NotRequired[Count]
+    steps_taken: NotRequired[Count]
+    max_steps: NotRequired[Count]
+    duration_ms: NotRequired[Count]
+
+
+class SnapshotTerminal(TypedDict):
+    outcome: SnapshotOutcome
+    ended_at_ms: NotRequired[Count]
+    detail: NotRequired[str]
+
+
+class SnapshotRef(TypedDict):
+    kind: Literal["artifact", "gate", "receipt", "approval"]
+    reference: Name
+    label: NotRequired[Title]
+
+
+SnapshotProvenance: TypeAlias = dict[str, Literal["durable", "live"]]
+"""
+Which side each member came from, by its name.
+"""
+
+
+class PublishedSnapshot(TypedDict):
+    """
+    What holds for good. `terminal` exactly when `state` is terminal.
+    """
+
+    parent: NotRequired[SnapshotId]
+    source: SnapshotSource
+    state: UnitState
+    budget: NotRequired[SnapshotBudget]
+    terminal: NotRequired[SnapshotTerminal]
+    refs: NotRequired[list[SnapshotRef]]
+
+
+class LiveSnapshot(TypedDict):
+    """
+    What it does this second, where that refines what holds for good.
+    """
+
+    state: NotRequired[UnitState]
+    budget: NotRequired[SnapshotBudget]
+    refs: NotRequired[list[SnapshotRef]]
 
 
 MessageOrigin: TypeAlias = Literal["human", "agent", "app", "system", "import"]
@@ -590,6 +741,10 @@ class RunChangedPayload(TypedDict):
     cancel: NotRequired[CancelReceipt]
 
 
+class RunRegisteredPayload(TypedDict):
+    run: RunSummary
+
+
 class AccessChangedPayload(TypedDict):
     """
     A right of the receiver changed; take a new snapshot.
@@ -826,6 +981,49 @@ class FinishRunRequest(TypedDict):
     billing_evidence: NotRequired[Name]
 
 
+class RecordSpendRequest(TypedDict):
+    agent_id: NotRequired[Id]
+    amount_micros: Count
+    currency: Currency
+    tokens: NotRequired[Count]
+
+
+class SpendEntry(TypedDict):
+    id: Uuid
+    run_id: Uuid
+    agent_id: Id
+    amount_micros: Count
+    currency: Currency
+    tokens: NotRequired[Count]
+    recorded_at: Time
+    late: NotRequired[Literal[True]]
+
+
+class AgentRunSnapshot(TypedDict):
+    """
+    One unit of agent work, whoever owns it. `terminal` is there exactly when `state` is terminal.
+    """
+
+    run_id: SnapshotId
+    parent: NotRequired[SnapshotId]
+    source: SnapshotSource
+    state: UnitState
+    budget: SnapshotBudget
+    terminal: NotRequired[SnapshotTerminal]
+    refs: NotRequired[list[SnapshotRef]]
+    provenance: NotRequired[SnapshotProvenance]
+
+
+class AgentRunSnapshotPage(TypedDict):
+    items: list[AgentRunSnapshot]
+    next_cursor: NotRequired[Cursor]
+
+
+class PutAgentRunSnapshotRequest(TypedDict):
+    snapshot: PublishedSnapshot
+    live: NotRequired[LiveSnapshot]
+
+
 CreateChannelRequest: TypeAlias = CreateSpaceChannelRequest | CreateDmChannelRequest
 
 
@@ -995,6 +1193,19 @@ class RunChangedEvent(TypedDict):
     payload: RunChangedPayload
 
 
+class RunRegisteredEvent(TypedDict):
+    seq: Seq
+    id: Id
+    type: Literal["run.registered"]
+    schema_version: int
+    at: Time
+    actor_id: NotRequired[Id]
+    scope: EventScope
+    thread_seq: NotRequired[Seq]
+    resource: EventResource
+    payload: RunRegisteredPayload
+
+
 class AccessChangedEvent(TypedDict):
     seq: Seq
     id: Id
@@ -1059,6 +1270,23 @@ class Run(TypedDict):
     followups: NotRequired[dict[str, RunFollowup]]
     question: NotRequired[Question]
     document_as_of: NotRequired[Time]
+    external_id: NotRequired[ExternalId]
+    intent: NotRequired[Title]
+    task: NotRequired[Task]
+    user_dims: NotRequired[UserDims]
+    mode: NotRequired[Name]
+    parent_run_id: NotRequired[Uuid]
+    parent_span: NotRequired[Name]
+    registered_at: NotRequired[Time]
+    registered_by: NotRequired[Id]
+    agents: NotRequired[list[Id]]
+    budget: NotRequired[RunBudget]
+    reported_started_at: NotRequired[Time]
+    reported_ended_at: NotRequired[Time]
+    reported_steps: NotRequired[dict[str, Count]]
+    halt_reason: NotRequired[HaltReason]
+    detector: NotRequired[Name]
+    governance_events: NotRequired[list[GovernanceEvent]]
     headline: NotRequired[Headline]
     text: NotRequired[LiveText]
     waiting_on: NotRequired[WaitingOn]
@@ -1079,7 +1307,7 @@ class Invocation(TypedDict):
     expires_at: Time
 
 
-Event: TypeAlias = MessageCreatedEvent | MessageUpdatedEvent | MessageDeletedEvent | SpaceCreatedEvent | ChannelCreatedEvent | ChannelUpdatedEvent | ThreadCreatedEvent | ThreadMovedEvent | ThreadDeletedEvent | RunStateChangedEvent | RunChangedEvent | AccessChangedEvent
+Event: TypeAlias = MessageCreatedEvent | MessageUpdatedEvent | MessageDeletedEvent | SpaceCreatedEvent | ChannelCreatedEvent | ChannelUpdatedEvent | ThreadCreatedEvent | ThreadMovedEvent | ThreadDeletedEvent | RunStateChangedEvent | RunChangedEvent | RunRegisteredEvent | AccessChangedEvent
 
 
 class EventFrame(TypedDict):

@@ -25,12 +25,16 @@ _LISTTHREADMESSAGES_ORDER = checker("/parameters/listThreadMessages.order")
 _MESSAGEID = checker("/parameters/MessageId")
 _IFNONEMATCH = checker("/parameters/IfNoneMatch")
 _IFMATCH = checker("/parameters/IfMatch")
+_IDEMPOTENCYKEY = checker("/parameters/IdempotencyKey")
 _RUNID = checker("/parameters/RunId")
+_ENTRYID = checker("/parameters/EntryId")
 _STATEFILTER = checker("/parameters/StateFilter")
 _LISTACTIVERUNS_AGENT_ID = checker("/parameters/listActiveRuns.agent_id")
 _LISTACTIVERUNS_STATE = checker("/parameters/listActiveRuns.state")
 _STEPID = checker("/parameters/StepId")
-_IDEMPOTENCYKEY = checker("/parameters/IdempotencyKey")
+_LISTAGENTRUNSNAPSHOTS_SOURCE = checker("/parameters/listAgentRunSnapshots.source")
+_LISTAGENTRUNSNAPSHOTS_PARENT = checker("/parameters/listAgentRunSnapshots.parent")
+_SNAPSHOTID = checker("/parameters/SnapshotId")
 _LISTCHANNELS_SPACE_ID = checker("/parameters/listChannels.space_id")
 _CHANNELID = checker("/parameters/ChannelId")
 _LISTTHREADS_CHANNEL_ID = checker("/parameters/listThreads.channel_id")
@@ -72,10 +76,40 @@ class EditMessageParameters(TypedDict):
     if_match: NotRequired[str]
 
 
+class RegisterRunParameters(TypedDict):
+    """The parameters of registerRun."""
+    idempotency_key: NotRequired[str]
+
+
 class GetRunParameters(TypedDict):
     """The parameters of getRun."""
     run_id: str
     if_none_match: NotRequired[str]
+
+
+class UpdateRunParameters(TypedDict):
+    """The parameters of updateRun."""
+    run_id: str
+    idempotency_key: NotRequired[str]
+
+
+class GetRunSpendParameters(TypedDict):
+    """The parameters of getRunSpend."""
+    run_id: str
+
+
+class RecordSpendParameters(TypedDict):
+    """The parameters of recordSpend."""
+    run_id: str
+    entry_id: str
+
+
+class ListRunSnapshotsParameters(TypedDict):
+    """The parameters of listRunSnapshots."""
+    run_id: str
+    explain: NotRequired[bool]
+    limit: NotRequired[int]
+    cursor: NotRequired[str]
 
 
 class ListRunStepsParameters(TypedDict):
@@ -168,6 +202,21 @@ class UpdateRunStepParameters(TypedDict):
     """The parameters of updateRunStep."""
     run_id: str
     step_id: str
+
+
+class ListAgentRunSnapshotsParameters(TypedDict):
+    """The parameters of listAgentRunSnapshots."""
+    source: NotRequired[Literal['direct', 'workflow', 'fleet', 'core_job', 'task']]
+    active: NotRequired[bool]
+    parent: NotRequired[str]
+    explain: NotRequired[bool]
+    limit: NotRequired[int]
+    cursor: NotRequired[str]
+
+
+class PutAgentRunSnapshotParameters(TypedDict):
+    """The parameters of putAgentRunSnapshot."""
+    snapshot_id: str
 
 
 class ListSpacesParameters(TypedDict):
@@ -448,6 +497,27 @@ def read_edit_message(request: Readable) -> tuple[EditMessageParameters, list[Fi
     return parameters, errors
 
 
+def read_register_run(request: Readable) -> tuple[RegisterRunParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    headers = request.headers
+    lines = headers.getall(_H_IDEMPOTENCY_KEY, None)
+    if lines is not None:
+        value = lines[0]
+        if len(lines) > 1:
+            errors.append(field_error("repeated_parameter", "parameter", "Idempotency-Key"))
+        elif is_text(value) and _IDEMPOTENCYKEY.is_valid(value):
+            parameters["idempotency_key"] = value
+        else:
+            errors += _IDEMPOTENCYKEY.parameter(value, "Idempotency-Key")
+    return parameters, errors
+
+
 def read_get_run(request: Readable) -> tuple[GetRunParameters, list[FieldError]]:
     parameters: Any = {}
     errors: list[FieldError] = []
@@ -469,6 +539,108 @@ def read_get_run(request: Readable) -> tuple[GetRunParameters, list[FieldError]]
             parameters["if_none_match"] = value
         else:
             errors += _IFNONEMATCH.parameter(value, "If-None-Match")
+    return parameters, errors
+
+
+def read_update_run(request: Readable) -> tuple[UpdateRunParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    headers = request.headers
+    lines = headers.getall(_H_IDEMPOTENCY_KEY, None)
+    if lines is not None:
+        value = lines[0]
+        if len(lines) > 1:
+            errors.append(field_error("repeated_parameter", "parameter", "Idempotency-Key"))
+        elif is_text(value) and _IDEMPOTENCYKEY.is_valid(value):
+            parameters["idempotency_key"] = value
+        else:
+            errors += _IDEMPOTENCYKEY.parameter(value, "Idempotency-Key")
+    return parameters, errors
+
+
+def read_get_run_spend(request: Readable) -> tuple[GetRunSpendParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_record_spend(request: Readable) -> tuple[RecordSpendParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    value = request.match_info["entry_id"]
+    if is_text(value) and _ENTRYID.is_valid(value):
+        parameters["entry_id"] = value
+    else:
+        errors += _ENTRYID.parameter(value, "entry_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_list_run_snapshots(request: Readable) -> tuple[ListRunSnapshotsParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["run_id"]
+    if is_text(value) and _RUNID.is_valid(value):
+        parameters["run_id"] = value
+    else:
+        errors += _RUNID.parameter(value, "run_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        raw = query.pop("explain", None)
+        if raw is not None:
+            flag = boolean(raw)
+            if flag is None:
+                errors.append(field_error("wrong_type", "parameter", "explain"))
+            else:
+                parameters["explain"] = flag
+        raw = query.pop("limit", None)
+        if raw is not None:
+            number = integer(raw)
+            if number is None:
+                errors.append(field_error("wrong_type", "parameter", "limit"))
+            else:
+                if _LIMIT.is_valid(number):
+                    parameters["limit"] = number
+                else:
+                    errors += _LIMIT.parameter(number, "limit")
+        raw = query.pop("cursor", None)
+        if raw is not None:
+            if _CURSOR.is_valid(raw):
+                parameters["cursor"] = raw
+            else:
+                errors += _CURSOR.parameter(raw, "cursor")
+        if query:
+            unknown_parameters(query, errors)
     return parameters, errors
 
 
@@ -807,6 +979,75 @@ def read_update_run_step(request: Readable) -> tuple[UpdateRunStepParameters, li
         parameters["step_id"] = value
     else:
         errors += _STEPID.parameter(value, "step_id")
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_list_agent_run_snapshots(request: Readable) -> tuple[ListAgentRunSnapshotsParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    text = request.rel_url.raw_query_string
+    if text:
+        query = split_query(text, errors)
+        raw = query.pop("source", None)
+        if raw is not None:
+            if _LISTAGENTRUNSNAPSHOTS_SOURCE.is_valid(raw):
+                parameters["source"] = raw
+            else:
+                errors += _LISTAGENTRUNSNAPSHOTS_SOURCE.parameter(raw, "source")
+        raw = query.pop("active", None)
+        if raw is not None:
+            flag = boolean(raw)
+            if flag is None:
+                errors.append(field_error("wrong_type", "parameter", "active"))
+            else:
+                parameters["active"] = flag
+        raw = query.pop("parent", None)
+        if raw is not None:
+            if _LISTAGENTRUNSNAPSHOTS_PARENT.is_valid(raw):
+                parameters["parent"] = raw
+            else:
+                errors += _LISTAGENTRUNSNAPSHOTS_PARENT.parameter(raw, "parent")
+        raw = query.pop("explain", None)
+        if raw is not None:
+            flag = boolean(raw)
+            if flag is None:
+                errors.append(field_error("wrong_type", "parameter", "explain"))
+            else:
+                parameters["explain"] = flag
+        raw = query.pop("limit", None)
+        if raw is not None:
+            number = integer(raw)
+            if number is None:
+                errors.append(field_error("wrong_type", "parameter", "limit"))
+            else:
+                if _LIMIT.is_valid(number):
+                    parameters["limit"] = number
+                else:
+                    errors += _LIMIT.parameter(number, "limit")
+        raw = query.pop("cursor", None)
+        if raw is not None:
+            if _CURSOR.is_valid(raw):
+                parameters["cursor"] = raw
+            else:
+                errors += _CURSOR.parameter(raw, "cursor")
+        if query:
+            unknown_parameters(query, errors)
+    return parameters, errors
+
+
+def read_put_agent_run_snapshot(request: Readable) -> tuple[PutAgentRunSnapshotParameters, list[FieldError]]:
+    parameters: Any = {}
+    errors: list[FieldError] = []
+    value = request.match_info["snapshot_id"]
+    if is_text(value) and _SNAPSHOTID.is_valid(value):
+        parameters["snapshot_id"] = value
+    else:
+        errors += _SNAPSHOTID.parameter(value, "snapshot_id")
     text = request.rel_url.raw_query_string
     if text:
         query = split_query(text, errors)
@@ -1410,7 +1651,12 @@ READERS: dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]] = {
     "getMessage": read_get_message,
     "deleteMessage": read_delete_message,
     "editMessage": read_edit_message,
+    "registerRun": read_register_run,
     "getRun": read_get_run,
+    "updateRun": read_update_run,
+    "getRunSpend": read_get_run_spend,
+    "recordSpend": read_record_spend,
+    "listRunSnapshots": read_list_run_snapshots,
     "listRunSteps": read_list_run_steps,
     "cancelRun": read_cancel_run,
     "listThreadRuns": read_list_thread_runs,
@@ -1427,6 +1673,8 @@ READERS: dict[str, Callable[[Readable], tuple[Any, list[FieldError]]]] = {
     "ackFollowup": read_ack_followup,
     "recordRunStep": read_record_run_step,
     "updateRunStep": read_update_run_step,
+    "listAgentRunSnapshots": read_list_agent_run_snapshots,
+    "putAgentRunSnapshot": read_put_agent_run_snapshot,
     "listSpaces": read_list_spaces,
     "createSpace": read_create_space,
     "listChannels": read_list_channels,

@@ -138,11 +138,11 @@ def _check_path(identity: str, path: str, parameters: tuple[Parameter, ...]) -> 
 
 
 def _security(documents: Documents, identity: str, raw: Json) -> str:
-    """`public`, `bearer` or `invocation`: the last two as the security schemes are called."""
+    """`public`, `bearer` or `invocation`, as the schemes are called; `optional_invocation` where a bearer alone may do."""
     requirements: list[Json] = raw["security"] if "security" in raw else documents.openapi.get("security", [])
     schemes = {name for requirement in requirements for name in requirement}
     if "invocation" in schemes:
-        return "invocation"
+        return "invocation" if all("invocation" in one for one in requirements) else "optional_invocation"
     if "bearer" in schemes and {} not in requirements:
         return "bearer"
     if schemes - {"bearer"}:

@@ -21,7 +21,7 @@ class Operation:
     method: str
     path: str
     """The path template, in aiohttp's notation."""
-    security: Literal["public", "bearer", "invocation"]
+    security: Literal["public", "bearer", "invocation", "optional_invocation"]
     rate_class: Literal["read", "write", "patch"] | None
     kind: Literal["read", "write"]
     success: tuple[int, ...]
