@@ -11,6 +11,7 @@ import msgspec
 from db import SUCCESS, Answer, Caller, Database
 from generated.field_errors import FieldError
 from generated.operations import Operation
+from livebox import responses
 from livebox.cursors import Cursors
 from livebox.gateway.feed import Feed
 from livebox.invocations import Invocation, Invocations
@@ -63,6 +64,15 @@ class Plant:
         self.feed: Feed | None = None
         self.page_size_default = settings.integer("api.page_size_default")
         self.page_size_max = settings.integer("api.page_size_max")
+
+    async def refuse_registered(self, caller: Caller, run_id: str) -> None:
+        """Refuse run control of a registered run, which has no invocation tokens, to who may read it.
+
+        For requests whose token is missing or no good: they are told that before they are told of the token.
+        """
+        answer = await self.database.readers.call("registered_refusal", caller, {"run_id": run_id})
+        if answer.code == "run_is_registered":
+            raise Refusal(answer.code, extra=responses.members(answer.body))
 
 
 class Context:

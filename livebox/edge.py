@@ -227,7 +227,7 @@ class Edge:
             caller,
             parameters,
             self._position(operation, caller, parameters) if operation.cursor else None,
-            self._invocation(request) if operation.security == "invocation" else None,
+            await self._shown(request, operation, caller),
         )
         if endpoint.body_errors is not None:
             answer = await endpoint.handler(context, parameters, body)
@@ -249,7 +249,7 @@ class Edge:
         assert endpoint.body_errors is not None  # noqa: S101  # it has a body
         body, errors, size = await self._bodies.read_late(request, endpoint.operation, endpoint.body_errors)
         arrived = Arrived(errors, size)
-        invocation = self._invocation(request)
+        invocation = await self._invocation(request, caller)
         context = Context(self._plant, endpoint.operation, caller, parameters, None, invocation, arrived)
         answer = await endpoint.handler(context, parameters, body)
         await self._recheck(answer, request.headers.get(hdrs.AUTHORIZATION), caller)
@@ -287,10 +287,20 @@ class Edge:
             error = FieldError("invalid_value", "parameter", "cursor", "was not made for this request")
             raise Refusal("cursor_invalid", [error]) from None
 
-    def _invocation(self, request: Incoming) -> Invocation:
+    async def _shown(self, request: Incoming, operation: Operation, caller: Caller) -> Invocation | None:
+        """The invocation token, of operations that take one; whether it may be left out is for the database to say."""
+        if operation.security == "invocation":
+            return await self._invocation(request, caller)
+        if operation.security == "optional_invocation" and INVOCATION in request.headers:
+            return await self._invocation(request, caller)
+        return None
+
+    async def _invocation(self, request: Incoming, caller: Caller) -> Invocation:
+        run_id = request.match_info["run_id"]
         try:
-            return self._plant.invocations.verify(request.headers.get(INVOCATION, ""), request.match_info["run_id"])
+            return self._plant.invocations.verify(request.headers.get(INVOCATION, ""), run_id)
         except InvocationInvalid:
+            await self._plant.refuse_registered(caller, run_id)
             raise Unauthenticated(INVALID) from None
 
     def _checked(self, request: Incoming, response: Reply, envelope: Envelope) -> Reply:

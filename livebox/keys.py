@@ -231,6 +231,18 @@ KEYS: Final[Mapping[str, Key]] = _declare(
         0.5,
         DAY,
     ),
+    # registered runs
+    Key(
+        "registered.stale_after",
+        "s",
+        0,
+        "How long nothing may be reported on a running registered run before it fails; 0: it is never given up",
+        0,
+        365 * DAY,
+    ),
+    Key("registered.currency", "text", "USD", "Currency of a cost that is reported on a run without a budget of one"),
+    Key("registered.governance_events_max", "count", 500, "Most governance events of a run", 1, 1000),
+    Key("registered.tree_max", "count", 1000, "Most runs below one that are read for its spend and its units", 1, 10**5),
     # live content
     Key("run.checkpoint_interval", "s", 2, "How often changed live content is saved", 0.05, 600),
     Key("run.live_lease", "s", 5, "How long a process that died still owns the live content that it served", 0.5, 600),

@@ -33,6 +33,7 @@ BEGIN
              AND livebox.caller_active(jsonb_build_object('principal', p_principal)) THEN NULL
         WHEN v_level < 1 THEN 'not_found'
         WHEN p_action = 'run.read' THEN NULL
+        WHEN p_action = 'run.update' THEN 'not_found'  -- it was never registered
         WHEN p_action = 'run.cancel' AND (v_run.triggered_by = p_principal OR v_level >= 4) THEN NULL
         ELSE 'forbidden'
     END;

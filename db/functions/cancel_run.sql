@@ -14,16 +14,18 @@ BEGIN
         RETURN livebox.done('ok', livebox.run_json(v_run), v_run.version);
     ELSIF v_run.finished_at IS NOT NULL THEN
         RETURN livebox.run_conflict('run_ended', v_run, livebox.caller_id(p_caller));
-    ELSIF v_run.state = 'running' THEN
+    ELSIF v_run.state = 'running' AND v_run.trigger_kind <> 'registration' THEN
         IF v_run.cancel_requested_at IS NULL THEN
             v_run := livebox.ask_cancel(v_run, v_me, p_args->'limits');
         END IF;
         RETURN livebox.done('accepted', livebox.run_json(v_run), v_run.version);
     END IF;
     v_change := livebox.transition_run(v_run, 'cancelled', 'user_cancelled', 'server', v_me,
-                                       jsonb_build_object('cancel_requested_by', v_me), p_args->'limits');
+                                       jsonb_strip_nulls(jsonb_build_object(
+                                           'cancel_requested_by', v_me,
+                                           'cancel_outcome', CASE WHEN v_run.state = 'running' THEN 'forced' END)), p_args->'limits');
     v_run := v_change.run;
     RETURN livebox.done('ok', livebox.run_json(v_run), v_run.version, effects => v_change.effects);
 END $$;
 COMMENT ON FUNCTION livebox.cancel_run(jsonb, jsonb) IS
-    'Cancels a run that waits, at once and without its agent; asks the agent of a running one. ok: it has ended cancelled; accepted: it is asked for. Repeats change nothing. Needs the limits run.cancel_timeout and event.body_max_bytes.';
+    'Cancels a run that waits, and a registered one, at once and without its agent; asks the agent of another that is running. ok: it has ended cancelled; accepted: it is asked for. Repeats change nothing. Needs the limits run.cancel_timeout and event.body_max_bytes.';

@@ -18,7 +18,7 @@ BEGIN
      LIMIT p_most;
     RETURN QUERY
     SELECT r.id FROM livebox.runs r
-     WHERE r.agent_id = p_agent AND r.state = 'queued' AND (r.claimed_at IS NULL OR r.claimed_at + v_lease <= v_now)
+     WHERE r.agent_id = p_agent AND r.state = 'queued' AND r.trigger_kind <> 'registration' AND (r.claimed_at IS NULL OR r.claimed_at + v_lease <= v_now)
      ORDER BY r.queued_at, r.id
      LIMIT p_most;
 END $$;

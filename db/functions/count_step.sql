@@ -5,7 +5,7 @@ DECLARE
 BEGIN
     UPDATE livebox.runs r
        SET step_count = p_run.step_count + p_new,
-           last_progress_at = p_at,
+           last_progress_at = CASE WHEN p_run.finished_at IS NULL THEN p_at ELSE p_run.last_progress_at END,
            stalled_since = NULL,
            version = p_run.version_reserved + 1,
            version_reserved = p_run.version_reserved + 1,

@@ -7,7 +7,7 @@ DECLARE
         'claim_id', 'holder_seen_at', 'session_closed_at', 'last_heartbeat_at', 'last_progress_at', 'document_as_of',
         'live_owner', 'live_epoch', 'live_version', 'triggering_message_id', 'duration_ms'];
     final_save CONSTANT text[] := ARRAY['document', 'document_as_of', 'document_final', 'live_owner', 'live_epoch', 'live_version'];
-    late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate'];
+    late CONSTANT text[] := ARRAY['step_count', 'reported_steps', 'cost_micros', 'currency', 'cost_is_estimate', 'spend_entries', 'spend_tokens'];
     allowed text[];
 BEGIN
     NEW.version_reserved := greatest(NEW.version_reserved, NEW.version);

@@ -2,6 +2,7 @@
 CREATE OR REPLACE FUNCTION livebox.invocation_refusal(p_run livebox.runs, p_invocation jsonb, p_grace interval DEFAULT '0')
 RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT CASE
+        WHEN p_run.trigger_kind = 'registration' THEN 'run_is_registered'
         WHEN p_invocation->>'run_id' IS DISTINCT FROM p_run.id::text THEN 'invalid_token'
         WHEN to_timestamp((p_invocation->>'expires_at')::double precision) + p_grace <= livebox.clock() THEN 'token_expired'
         WHEN (p_invocation->>'jti')::uuid IN (p_run.invocation_jti, p_run.renewed_from_jti)

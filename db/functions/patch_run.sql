@@ -15,7 +15,6 @@ BEGIN
         RETURN livebox.refused(v_denial);
     END IF;
     SELECT * INTO STRICT v_run FROM livebox.runs r WHERE r.id = (p_args->>'run_id')::uuid;
-    -- Registered runs: their agents report by other means; that refusal goes here.
     v_denial := livebox.invocation_refusal(v_run, p_args->'invocation');
     v_reads := livebox.authorize(v_me, 'run.read', jsonb_build_object('run_id', v_run.id)) IS NULL;
     IF v_denial IN ('invalid_token', 'token_expired') THEN

@@ -7,11 +7,12 @@ DECLARE
     v_now  timestamptz := livebox.clock();
     v_key  text := CASE p_cause WHEN 'undelivered' THEN 'run.delivery_timeout' WHEN 'unanswered' THEN 'run.delivery_timeout'
                                 WHEN 'uncancelled' THEN 'run.cancel_timeout' WHEN 'left' THEN 'run.interrupt_grace' WHEN 'silent' THEN 'run.stale_after'
-                                WHEN 'unmoved' THEN 'run.stall_after' END;
+                                WHEN 'unmoved' THEN 'run.stall_after'
+                                WHEN 'abandoned' THEN 'registered.stale_after' END;
     v_time interval := make_interval(secs => (p_limits->>v_key)::double precision);
     v_last timestamptz := v_now - v_time;
 BEGIN
-    IF livebox.service_since(v_now, p_limits) + v_time > v_now
+    IF v_time = interval '0' OR livebox.service_since(v_now, p_limits) + v_time > v_now
        OR NOT pg_try_advisory_xact_lock(7813573131204158317) THEN
         RETURN;
     END IF;
@@ -44,6 +45,12 @@ BEGIN
     WHEN 'unmoved' THEN
         RETURN QUERY SELECT greatest(r.last_progress_at, r.state_changed_at), r.id FROM livebox.runs r
          WHERE r.state = 'running' AND r.trigger_kind <> 'registration' AND r.stalled_since IS NULL
+           AND greatest(r.last_progress_at, r.state_changed_at) <= v_last
+           AND (greatest(r.last_progress_at, r.state_changed_at), r.id) > (p_after_at, p_after_id)
+         ORDER BY 1, 2 LIMIT p_chunk;
+    WHEN 'abandoned' THEN
+        RETURN QUERY SELECT greatest(r.last_progress_at, r.state_changed_at), r.id FROM livebox.runs r
+         WHERE r.state = 'running' AND r.trigger_kind = 'registration'
            AND greatest(r.last_progress_at, r.state_changed_at) <= v_last
            AND (greatest(r.last_progress_at, r.state_changed_at), r.id) > (p_after_at, p_after_id)
          ORDER BY 1, 2 LIMIT p_chunk;

@@ -14,7 +14,7 @@ BEGIN
     CASE v_cause
         WHEN 'undelivered', 'unanswered' THEN
             v_change := livebox.transition_run(v_run, 'failed', 'agent_unavailable', 'server', NULL, '{}', v_limits);
-        WHEN 'silent' THEN
+        WHEN 'silent', 'abandoned' THEN
             v_change := livebox.transition_run(v_run, 'failed', 'stale', 'server', NULL, '{}', v_limits);
         WHEN 'left' THEN
             v_change := livebox.transition_run(v_run, 'failed', 'interrupted', 'server', NULL, '{}', v_limits);

@@ -6,7 +6,7 @@ DECLARE
     v_parent uuid := (v_body->>'parent_step_id')::uuid;
     v_status text := coalesce(v_body->>'status', 'running');
     v_hash   text := livebox.body_hash('{"status": "running"}' || v_body);
-    v_hold   livebox.run_hold := livebox.held_run(p_caller, p_args);
+    v_hold   livebox.run_hold := livebox.reported_run(p_caller, p_args);
     v_run    livebox.runs := v_hold.run;
     v_now    timestamptz;
     v_step   livebox.run_steps;
@@ -42,8 +42,10 @@ BEGIN
             coalesce(v_body->'detail', '{}'), (p_caller->>'principal')::uuid, v_hash, v_now,
             CASE WHEN v_status <> 'running' THEN v_now END)
     RETURNING * INTO v_step;
-    PERFORM livebox.compact_steps(livebox.count_step(v_run, 1, v_now), p_args->'limits');
-    RETURN livebox.done('ok', livebox.run_step_json(v_step));
+    v_run := livebox.count_step(v_run, 1, v_now);
+    PERFORM livebox.compact_steps(v_run, p_args->'limits');
+    RETURN livebox.done('ok', livebox.run_step_json(v_step),
+                        effects => (livebox.end_exhausted(v_run, p_args->'limits')).effects);
 END $$;
 COMMENT ON FUNCTION livebox.record_run_step(jsonb, jsonb) IS
-    'Records a step under the id that the agent chose, with the next ordinal. The same again answers with the step as it is now; another body under that id is refused. Needs the limits run.step_detail_max_bytes and run.max_steps_persisted.';
+    'Records a step under the id that the agent chose, with the next ordinal. The same again answers with the step as it is now; another body under that id is refused. The step that reaches the budget of a registered run ends it. Needs the limits run.step_detail_max_bytes, run.max_steps_persisted and event.body_max_bytes.';

@@ -7,4 +7,4 @@ BEGIN
         p_run.version, 'run.read', jsonb_build_object('run', livebox.run_summary_json(p_run)) || p_extra);
 END $$;
 COMMENT ON FUNCTION livebox.run_event(text, livebox.runs, uuid, jsonb) IS
-    'Appends run.state_changed or run.changed with the summary of the run as it is now; p_actor is NULL when the server acts.';
+    'Appends run.registered, run.state_changed or run.changed with the summary of the run as it is now; p_actor is NULL when the server acts.';

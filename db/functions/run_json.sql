@@ -1,7 +1,7 @@
 -- Server-owned members win over a member of the same name in the document: there is no second copy of anything.
 CREATE OR REPLACE FUNCTION livebox.run_json(p_run livebox.runs) RETURNS jsonb LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN p_run.document || jsonb_strip_nulls(jsonb_build_object(
+    RETURN p_run.document || livebox.registration_json(p_run) || jsonb_strip_nulls(jsonb_build_object(
         'schema', 'run_document.v1',
         'id', p_run.id,
         'thread_id', p_run.thread_id,

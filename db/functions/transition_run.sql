@@ -58,6 +58,11 @@ BEGIN
            cost_micros = v_run.cost_micros,
            currency = v_run.currency,
            cost_is_estimate = v_run.cost_is_estimate,
+           reported_ended_at = v_run.reported_ended_at,
+           reported_steps = v_run.reported_steps,
+           halt_reason = v_run.halt_reason,
+           detector = v_run.detector,
+           governance_events = v_run.governance_events,
            cancel_requested_by = v_run.cancel_requested_by,
            cancel_requested_at = CASE WHEN v_run.cancel_requested_by IS NOT NULL
                                       THEN coalesce(p_run.cancel_requested_at, v_now) END,

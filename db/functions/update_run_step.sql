@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION livebox.update_run_step(p_caller jsonb, p_args jsonb)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_body livebox.run_steps;
-    v_hold livebox.run_hold := livebox.held_run(p_caller, p_args);
+    v_hold livebox.run_hold := livebox.reported_run(p_caller, p_args);
     v_run  livebox.runs := v_hold.run;
     v_now  timestamptz;
     v_step livebox.run_steps;

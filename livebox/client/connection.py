@@ -10,7 +10,7 @@ import asyncio
 import errno
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
@@ -88,6 +88,19 @@ class Connection:
         end = asyncio.get_running_loop().time() + (self._patience if patience is None else patience)
         return await self._answered(operation, url.update_query(parameters), sent, data, end)
 
+    async def _items(
+        self, operation_id: str, path: Mapping[str, str], query: Mapping[str, str | int | None] | None = None
+    ) -> AsyncIterator[Any]:
+        """Every item of a list, page after page."""
+        cursor: str | None = None
+        while True:
+            page = (await self.call(operation_id, path=path, query={**(query or {}), "cursor": cursor})).body
+            for item in page["items"]:
+                yield item
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
     async def _answered(
         self, operation: Operation, url: URL, headers: Mapping[str, str], data: bytes | None, end: float
     ) -> Reply:
@@ -140,5 +153,5 @@ def _problem(status: int, content: bytes, retry_after: str) -> Problem:
     if not isinstance(document, dict):
         document = {}
     if "retry_after_ms" in document:
-        return Problem(status, document, document["retry_after_ms"] / 1000)
-    return Problem(status, document, float(retry_after) if retry_after.isdecimal() else None)
+        return Problem.of(status, document, document["retry_after_ms"] / 1000)
+    return Problem.of(status, document, float(retry_after) if retry_after.isdecimal() else None)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from generated.models import (
     Invocation,
@@ -56,10 +56,17 @@ class Answer:
         return self.text
 
 
+class Recorder(Protocol):
+    """Who records the steps of a run."""
+
+    async def update_step(self, step_id: str, request: UpdateRunStepRequest) -> None:
+        """Update or finish a step."""
+
+
 class Step:
     """A step while it goes; what is put into `detail` is kept with it."""
 
-    def __init__(self, holder: Holder, step_id: str, detail: Mapping[str, Any] | None) -> None:
+    def __init__(self, holder: Recorder, step_id: str, detail: Mapping[str, Any] | None) -> None:
         self._holder = holder
         self.id = step_id
         self.detail: dict[str, Any] = dict(detail or {})

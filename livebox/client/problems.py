@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from generated.models import FieldError, Run, RunPosition
 
 #: `code` of an answer that is no problem document, as something between us and the server may give.
-UNEXPECTED = "unexpected_answer"
+UNEXPECTED: Final = "unexpected_answer"
 
 
 class Problem(Exception):
@@ -17,7 +17,20 @@ class Problem(Exception):
     `code` is what programs look at: one of the operation's problem codes. `status` is the HTTP status, `errors` names
     each wrong value, `current` says where a run is that could not go where it was asked to, `run` is the whole run
     where a patch met a conflict, `retry_after` is in seconds.
+
+    Refusals that programs often have to tell apart have a class of their own, so that `except` can name them.
     """
+
+    _named: ClassVar[dict[str, type[Problem]]] = {}
+
+    def __init_subclass__(cls, code: str) -> None:
+        super().__init_subclass__()
+        Problem._named[code] = cls
+
+    @staticmethod
+    def of(status: int, document: Mapping[str, Any], retry_after: float | None = None) -> Problem:
+        """The problem that a document describes, of the class that stands for its code."""
+        return Problem._named.get(document.get("code", UNEXPECTED), Problem)(status, document, retry_after)
 
     def __init__(self, status: int, document: Mapping[str, Any], retry_after: float | None = None) -> None:
         self.status = status
@@ -35,7 +48,7 @@ class Problem(Exception):
     def told(cls, document: Mapping[str, Any]) -> Problem:
         """A problem document as the gateway sends it in `error`."""
         wait = document.get("retry_after_ms")
-        return cls(document.get("status", 500), document, None if wait is None else wait / 1000)
+        return cls.of(document.get("status", 500), document, None if wait is None else wait / 1000)
 
     def __str__(self) -> str:
         wrong = "; ".join(
@@ -44,6 +57,42 @@ class Problem(Exception):
         )
         where = f"the run is {self.current['state']}" if self.current else ""
         return ": ".join(part for part in (self.title, self.detail or "", where, wrong) if part) + f" ({self.code})"
+
+
+class NotFound(Problem, code="not_found"):
+    """Nothing that one may see is there: never registered, or not for one's eyes. The two look alike."""
+
+
+class AlreadyRegistered(Problem, code="run_already_registered"):
+    """There is a run with this id already. Nothing was changed, whatever the second registration said."""
+
+
+class ExternalIdTaken(Problem, code="external_id_taken"):
+    """Another run has this external id."""
+
+
+class StatusNotYours(Problem, code="status_not_yours"):
+    """Only the entry agent and who registered the run may end it."""
+
+
+class RunEnded(Problem, code="run_ended"):
+    """The run has ended; `current` says how. Only steps and spend may still come."""
+
+
+class CurrencyMismatch(Problem, code="currency_mismatch"):
+    """The run counts its cost in another currency, which its budget or its first entry has fixed."""
+
+
+class SpendIdReused(Problem, code="spend_id_reused"):
+    """The id was used for a different entry. What was recorded under it stands."""
+
+
+class CostOwnedByLedger(Problem, code="cost_owned_by_ledger"):
+    """The cost of the run is the sum of its recorded spend, so it cannot be reported as well."""
+
+
+class SnapshotEnded(Problem, code="snapshot_terminal"):
+    """The unit of work has ended and is not opened again."""
 
 
 class Unreachable(ConnectionError):

@@ -32,12 +32,12 @@ from generated.models import (
     Thread,
     UpdateRunStepRequest,
 )
-from livebox.client.connection import Connection
+from livebox.client.registration import Registration
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
-class Rest(Connection):
+class Rest(Registration):
     """A Livebox server, as one principal sees it. Use it as an async context manager.
 
     Methods are named after the operations. They raise `Problem` when the server refuses and `Unreachable` when no
@@ -147,15 +147,15 @@ class Rest(Connection):
         return cast(Patched, answer.body)
 
     async def record_run_step(
-        self, run_id: str, step_id: str, invocation: str, request: RecordRunStepRequest
+        self, run_id: str, step_id: str, invocation: str | None, request: RecordRunStepRequest
     ) -> RunStep:
-        """Record a step under an id of your own; the same id records nothing twice."""
+        """Record a step under an id of your own; the same id records nothing twice. Registered runs need no token."""
         return cast(RunStep, await self._controlled("recordRunStep", run_id, invocation, request, step_id=step_id))
 
     async def update_run_step(
-        self, run_id: str, step_id: str, invocation: str, request: UpdateRunStepRequest
+        self, run_id: str, step_id: str, invocation: str | None, request: UpdateRunStepRequest
     ) -> RunStep:
-        """Update or finish a step."""
+        """Update or finish a step. Registered runs need no token."""
         return cast(RunStep, await self._controlled("updateRunStep", run_id, invocation, request, step_id=step_id))
 
     async def heartbeat_run(self, run_id: str, invocation: str, *, cancel_seen: bool = False) -> Heartbeat:
@@ -242,20 +242,6 @@ class Rest(Connection):
         """Whether the server can do its work; one that cannot yet is waited for within the patience."""
         return cast(Readiness, (await self.call("getReadiness")).body)
 
-    async def _controlled(self, operation_id: str, run_id: str, invocation: str, body: Any, **path: str) -> Any:
-        answer = await self.call(
-            operation_id, path={"run_id": run_id, **path}, headers={"Livebox-Invocation": invocation}, body=body
-        )
-        return answer.body
-
-    async def _items(
-        self, operation_id: str, path: Mapping[str, str], query: Mapping[str, str | int | None] | None = None
-    ) -> AsyncIterator[Any]:
-        cursor: str | None = None
-        while True:
-            page = (await self.call(operation_id, path=path, query={**(query or {}), "cursor": cursor})).body
-            for item in page["items"]:
-                yield item
-            cursor = page.get("next_cursor")
-            if cursor is None:
-                return
+    async def _controlled(self, operation_id: str, run_id: str, invocation: str | None, body: Any, **path: str) -> Any:
+        headers = {} if invocation is None else {"Livebox-Invocation": invocation}
+        return (await self.call(operation_id, path={"run_id": run_id, **path}, headers=headers, body=body)).body

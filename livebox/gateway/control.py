@@ -32,6 +32,10 @@ RUNS_MAX: Final = 1000
 hold any more goes."""
 
 
+class TokenMissing(FrameRefused):
+    """A frame of run control without an invocation token, the first for its run."""
+
+
 class Control:
     """The part of one session that agents use."""
 
@@ -151,7 +155,7 @@ class Control:
             known = self._shown.get(run_id)
             if known is None:
                 errors = [field_error("required", "pointer", "/invocation")]
-                raise FrameRefused("validation_failed", errors, reply_to=frames.reply_to(frame))
+                raise TokenMissing("validation_failed", errors, reply_to=frames.reply_to(frame))
             return known
         try:
             invocation = self._hub.plant.invocations.verify(token, run_id)

@@ -19,7 +19,7 @@ from livebox import responses
 from livebox.auth import EXPIRED, INVALID, Unauthenticated
 from livebox.gateway import frames
 from livebox.gateway.connection import Connection
-from livebox.gateway.control import Control
+from livebox.gateway.control import Control, TokenMissing
 from livebox.gateway.focus import Look, Refused
 from livebox.gateway.frames import Frame, FrameRefused, TextInvalid
 from livebox.invocations import Invocation
@@ -133,10 +133,14 @@ class Session:
                 await answering
         except TextInvalid:
             self.end("invalid_text")
+        except TokenMissing as refused:
+            if not await self._registered(frame):
+                await self._violated(refused, len(raw))
         except FrameRefused as refused:
             await self._violated(refused, len(raw))
         except Unauthenticated as refused:
-            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
+            if not await self._registered(frame):
+                self.send(frames.error(refused.code, reply_to=frames.reply_to(frame)))
         except responses.Refusal as refused:
             self.send(frames.error(refused.code, reply_to=frames.reply_to(frame), wait=refused.wait))
         except DatabaseError as error:
@@ -146,6 +150,17 @@ class Session:
         except Exception as error:
             _log.error("frame_failed", frame=frame["type"], exc_info=error)
             self.send(frames.error("internal_error", reply_to=frames.reply_to(frame)))
+
+    async def _registered(self, frame: Mapping[str, Any]) -> bool:
+        """Was a frame without a token that works told that its run, a registered one, has none?"""
+        try:
+            await self._hub.plant.refuse_registered(self.caller, frame["run_id"])
+        except DatabaseError:
+            return False
+        except responses.Refusal as refused:
+            self.send(frames.error(refused.code, reply_to=frames.reply_to(frame), extra=refused.extra))
+            return True
+        return False
 
     async def _violated(self, refused: FrameRefused, size: int) -> None:
         patch = refused.patch if self.ready else None

@@ -26,6 +26,7 @@ REAP_LIMITS: Final = (
     "run.interrupt_grace",
     "run.stall_after",
     "run.stale_after",
+    "registered.stale_after",
     "service.gap",
     "event.body_max_bytes",
 )

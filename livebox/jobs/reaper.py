@@ -20,7 +20,7 @@ from livebox.jobs.outage import Outage
 from livebox.log import logger
 from livebox.settings import Settings
 
-CAUSES: Final = ("uncancelled", "undelivered", "unanswered", "left", "silent", "unmoved", "moving")
+CAUSES: Final = ("uncancelled", "undelivered", "unanswered", "left", "silent", "abandoned", "unmoved", "moving")
 """What `reap_due` can look for, in the order of a sweep."""
 TOGETHER: Final = 16
 """Runs that are in the lane at once: a share of a batch, so that others find room in each."""
