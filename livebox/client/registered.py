@@ -26,7 +26,7 @@ from generated.models import (
 )
 from livebox.client.draft import fitting
 from livebox.client.handle import Step
-from livebox.client.problems import AlreadyRegistered, NotFound, Problem
+from livebox.client.problems import Problem
 from livebox.client.rest import Rest
 
 _KEYS: Final = uuid.UUID("5f1d3a52-7c1e-5b0e-9a43-0d6a1c7e2b94")  # of the ids that are made from a key
@@ -201,7 +201,7 @@ class RegisteredRun:
         self, unit_id: str, snapshot: PublishedSnapshot, live: LiveSnapshot | None = None
     ) -> AgentRunSnapshot:
         """Show a unit of your own work below the run, or what became of it; `unit_id` is an id of your own."""
-        below: PublishedSnapshot = {"parent": self.id, **snapshot}  # type: ignore[typeddict-item]
+        below: PublishedSnapshot = {"parent": self.id, **snapshot}
         return await self._rest.put_agent_run_snapshot(unit_id, below, live)
 
     async def _end(self, request: UpdateRunRequest, ended_at: str | None) -> Run:
@@ -214,17 +214,3 @@ class RegisteredRun:
         if step.detail:
             request["detail"] = dict(step.detail)
         await self.update_step(step.id, request)
-
-
-async def register_or_find(rest: Rest, request: RegisterRunRequest) -> tuple[Run, bool]:
-    """The run of that id, and whether it was registered now.
-
-    Raises AlreadyRegistered when it is there and not for one's eyes.
-    """
-    try:
-        return await rest.register_run(request), True
-    except AlreadyRegistered as there:
-        try:
-            return await rest.get_run(request["run_id"]), False
-        except NotFound:
-            raise there from None

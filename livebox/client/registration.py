@@ -40,8 +40,8 @@ class Registration(Connection):
         return cast(Run, (await self.call("registerRun", headers=headers, body=request)).body)
 
     async def update_run(self, run_id: str, request: UpdateRunRequest, *, idempotency_key: str | None = None) -> Run:
-        """Report on a registered run. `steps` is how many steps the caller itself has taken, `cost_micros` millionths of
-        the run's currency.
+        """Report on a registered run. `steps` is how many steps the caller itself has taken, `cost_micros` is in
+        millionths of the run's currency.
 
         Raises NotFound for a run that nobody registered, StatusNotYours when another agent than the entry agent ends
         it, RunEnded for anything but steps after the end, CostOwnedByLedger, and Problem `validation_failed` with
