@@ -112,7 +112,7 @@ async def finish_run(context: Context, parameters: FinishRunParameters, body: Fi
 
 async def record_run_step(context: Context, parameters: RecordRunStepParameters, body: RecordRunStepRequest) -> Answer:
     """Records a step under the id that the agent chose."""
-    return await context.write("record_run_step", parameters, body, limits=(*STEP, "run.max_steps_persisted"))
+    return await context.write("record_run_step", parameters, body, limits=(*EVENT, *STEP, "run.max_steps_persisted"))
 
 
 async def update_run_step(context: Context, parameters: UpdateRunStepParameters, body: UpdateRunStepRequest) -> Answer:

@@ -112,7 +112,7 @@ def in_a_dm(stage: Stage, operation: Operation) -> Hidden | None:
     """The same in direct messages, seen by the owner; None where there is none of its kind."""
     if operation.module == "runs" and operation.id != "listThreadRuns":
         return None
-    if operation.module == "run_control" or "{grant_id}" in operation.path:
+    if operation.module in ("run_control", "registration", "snapshots") or "{grant_id}" in operation.path:
         return None
     body = SCENARIOS[operation.id][0](stage).body
     channel = stage.dm("alex", "sam")
