@@ -7,11 +7,11 @@ INSERT INTO livebox.sqlstates (sqlstate, name, problem, meaning) VALUES
 CREATE TABLE livebox.agent_snapshots (
     id            uuid PRIMARY KEY DEFAULT livebox.new_id(),
     owner_id      uuid NOT NULL REFERENCES livebox.principals (id),
-    snapshot_id   text NOT NULL CONSTRAINT agent_snapshots_id_form CHECK (snapshot_id ~ '^[!-~]{1,300}$'),
+    snapshot_id   text NOT NULL CONSTRAINT agent_snapshots_id_form CHECK (snapshot_id ~ '^[!-~]+$' AND length(snapshot_id) <= 300),
     source        text NOT NULL
         CONSTRAINT agent_snapshots_source_known CHECK (source IN ('direct', 'workflow', 'fleet', 'core_job', 'task')),
     parent        text
-        CONSTRAINT agent_snapshots_parent_form CHECK (parent ~ '^[!-~]{1,300}$' AND parent <> snapshot_id),
+        CONSTRAINT agent_snapshots_parent_form CHECK (parent ~ '^[!-~]+$' AND length(parent) <= 300 AND parent <> snapshot_id),
     parent_run_id uuid REFERENCES livebox.runs (id) ON DELETE SET NULL,
     ended         boolean NOT NULL,
     durable       jsonb NOT NULL
