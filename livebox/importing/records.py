@@ -93,9 +93,7 @@ class Records:
         if run_id is None or not self._typed(line, run_id, _REGISTRATION, ("agent",)):
             return None
         given = line.members
-        taken = {
-            name: given[name] for name in ("intent", "task", "mode", "parent_span", "external_id") if name in given
-        }
+        taken: dict[str, Any] = {name: value for name, value in given.items() if name in _TAKEN}
         if run_id != given["run_id"].lower():
             self._findings.add("foreign_id", f"{given['run_id']} becomes {run_id}", run_id, line.where)
             taken.setdefault("external_id", given["run_id"])
