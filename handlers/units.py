@@ -218,7 +218,7 @@ def _inside(
         outcome = _outcome(record) if over and step.get("with_run") else _OUTCOMES[step["status"]]
         built.end(outcome, step.get("ended_at_ms"), wording.one_line(step.get("title", "")))
         built.count("duration_ms", step.get("duration_ms"))
-    elif step is None and (entry["state"] == "terminal" or _lost(record, entry)):
+    elif not _known(record, entry, step):
         return None
     elif over:
         built.end(_outcome(record), record["ended_at_ms"], None)
@@ -232,9 +232,14 @@ def _inside(
     return built.unit(kind, key)
 
 
-def _lost(record: RunRecord, entry: LiveUnit) -> bool:
-    """Its step may be one of the finished ones that are no rows any more."""
-    return "step_id" in entry and record.get("compacted", False)
+def _known(record: RunRecord, entry: LiveUnit, step: StepRecord | None) -> bool:
+    """Whether a unit is under way, or how it ended is held for good.
+
+    Where the oldest finished steps are no rows of their own any more, a step that is none may be one of them.
+    """
+    if step is not None:
+        return True
+    return entry["state"] != "terminal" and not ("step_id" in entry and record.get("compacted", False))
 
 
 def _by_step(record: RunRecord, document: Mapping[str, Any]) -> dict[str, str]:
@@ -242,7 +247,7 @@ def _by_step(record: RunRecord, document: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind in KINDS:
         for key, entry in sorted(document.get(kind, {}).items()):
-            if "step_id" in entry:
+            if "step_id" in entry and _known(record, entry, record.get("steps", {}).get(entry["step_id"])):
                 found.setdefault(entry["step_id"], unit_id(record["id"], kind, key))
     return found
 

@@ -117,13 +117,11 @@ def _random(word: str) -> bool:
     """Whether a long word is none that people write: digits among letters, or capitals in its middle."""
     if _HEX.fullmatch(word.strip("=")):
         return any(c.isdigit() for c in word)
-    for part in re.split(r"[-_./]", word):
-        changes = sum(_kind(one) != _kind(two) for one, two in pairwise(part))
-        if len(part) >= 16 and changes >= 4:
-            return True
-    parts = [part for part in re.split(r"[-_./]", word) if part]
-    mixed = [part for part in parts if any(c.isdigit() for c in part) and any(c.isalpha() for c in part)]
-    return sum(map(len, mixed)) >= 20
+    parts = re.split(r"[-_./+=]", word)
+    if any(len(part) >= 20 and any(c.isdigit() for c in part) and any(c.isalpha() for c in part) for part in parts):
+        return True
+    letters = "".join(parts)
+    return len(letters) >= 14 and sum(_kind(one) != _kind(two) for one, two in pairwise(letters)) >= 5
 
 
 def _kind(character: str) -> str:
