@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 
 import click
 
 from generated.models import Channel
 from livebox.client import Rest
+from livebox.ids import is_id
 
 
 async def agent_ids(rest: Rest, names: Sequence[str], channels: Iterable[Channel] | None = None) -> list[str]:
@@ -32,11 +32,3 @@ async def operators(rest: Rest, channels: Iterable[Channel] | None = None) -> di
     seen = channels if channels is not None else [channel async for channel in rest.list_channels()]
     ids = {channel["operator_agent_id"] for channel in seen if "operator_agent_id" in channel}
     return {(await rest.get_principal(agent_id))["handle"]: agent_id for agent_id in sorted(ids)}
-
-
-def is_id(text: str) -> bool:
-    """Whether it is an id as the contract writes them."""
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False

@@ -16,6 +16,7 @@ import click
 from livebox import log
 from livebox.app import StartError
 from livebox.commands._terminal import configuration, database
+from livebox.demo.fleet import FleetLauncher
 from livebox.demo.launcher import Launcher, Options, project_folder
 from livebox.keyring import KeyringError
 from livebox.keys import KEYS
@@ -36,7 +37,8 @@ PACE: Final = 2.0  # seconds: time to open the page and see it
     type=click.FloatRange(0, 10),
     help=f"Seconds the agent rests at each step, so that you can follow; {PACE:g}, with --exit-when-done 0.",
 )
-def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | None) -> None:
+@click.option("--fleet", is_flag=True, help="Instead, two agents in two processes work on one registered run.")
+def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | None, fleet: bool) -> None:
     """Watch a real agent work.
 
     Starts a server on its embedded database (DATABASE_URL is left alone), in a temporary folder or the one that
@@ -64,7 +66,8 @@ def command(exit_when_done: bool, folder: Path | None, port: int, pace: float | 
         pace = pace if pace is not None else 0.0 if exit_when_done else PACE
         options = Options((folder or project_folder(work)).resolve(), pace, exit_when_done)
         try:
-            status = asyncio.run(Launcher(settings, dsn, work, options).play())
+            launcher = (FleetLauncher if fleet else Launcher)(settings, dsn, work, options)
+            status = asyncio.run(launcher.play())
         except (StartError, KeyringError) as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:

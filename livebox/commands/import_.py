@@ -12,9 +12,10 @@ from typing import cast
 import click
 
 from livebox.client import Livebox
-from livebox.commands._agents import is_id, operators
+from livebox.commands._agents import operators
 from livebox.commands._server import Server, server_options
 from livebox.commands._terminal import table
+from livebox.ids import is_id
 from livebox.importing.findings import Finding, Findings
 from livebox.importing.lines import read_lines
 from livebox.importing.order import ordered

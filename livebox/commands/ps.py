@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import click
 import msgspec
 from rich.console import Console
 
-from generated.models import AgentRunSnapshot, Run, SnapshotSource
-from livebox.client import Problem, Rest
-from livebox.commands._agents import is_id
+from generated.models import AgentRunSnapshot, SnapshotSource
+from livebox.client import Rest
 from livebox.commands._server import Server, server_options
 from livebox.commands._terminal import table
+from livebox.unit_names import names
 from livebox.units import COLUMNS, Names, rows, tree
 
 SOURCES: Final = ("direct", "workflow", "fleet", "core_job", "task")
 LIMIT: Final = 200
-NAMED: Final = 50  # runs that are read for the names of their agents and units
-AT_ONCE: Final = 8
 
 
 @click.command("ps")
@@ -97,43 +93,3 @@ async def bounded(units: AsyncIterator[AgentRunSnapshot], limit: int) -> tuple[l
             return found, True
         found.append(unit)
     return found, False
-
-
-async def names(rest: Rest, units: Sequence[AgentRunSnapshot]) -> Names:
-    """The agents of the runs, and what they and their units are about, as far as one may see it. Reads at most NAMED
-    runs, those of active units first."""
-    ids = dict.fromkeys(
-        unit["run_id"].partition(":")[0]
-        for unit in sorted(units, key=lambda unit: unit["state"] == "terminal")
-        if is_id(unit["run_id"].partition(":")[0])
-    )
-    turn = asyncio.Semaphore(AT_ONCE)
-
-    async def read(run_id: str) -> Run | None:
-        async with turn:
-            with suppress(Problem):
-                return await rest.get_run(run_id)
-        return None
-
-    runs = [run for run in await asyncio.gather(*map(read, list(ids)[:NAMED])) if run is not None]
-    agents = await _agents(rest, {agent for run in runs for agent in _working(run)})
-    workers = {run["id"]: ", ".join(agents[agent] for agent in _working(run) if agent in agents) for run in runs}
-    titles: dict[str, str] = {}
-    for run in runs:
-        titles[run["id"]] = run.get("intent") or run.get("summary") or run.get("headline") or run.get("task") or ""
-        document = cast(dict[str, Any], run)
-        for kind in ("subagents", "workflows", "jobs"):
-            titles |= {f"{run['id']}:{kind}:{key}": unit["name"] for key, unit in document.get(kind, {}).items()}
-    return Names({name: worker for name, worker in workers.items() if worker}, titles)
-
-
-def _working(run: Run) -> list[str]:
-    return run.get("agents", [run["agent_id"]])
-
-
-async def _agents(rest: Rest, ids: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for agent_id in sorted(ids):
-        with suppress(Problem):
-            found[agent_id] = (await rest.get_principal(agent_id))["display_name"]
-    return found

@@ -8,10 +8,10 @@ import signal
 import sys
 import uuid
 import webbrowser
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console
@@ -25,7 +25,9 @@ from livebox.demo.process import AgentProcess
 from livebox.demo.scenario import AGENT, MISSING, PLACE, Asked, Scenario, Unexpected, check_failure, check_report
 from livebox.demo.view import view
 from livebox.settings import Settings
-from livebox.world import OWNER, WorldError, load
+from livebox.world import OWNER, World, WorldError, load
+
+T = TypeVar("T")
 
 INTERRUPTED: Final = 130
 PAGE_PAUSE: Final = 2.0  # seconds in which a browser shows the page before the first question
@@ -93,22 +95,26 @@ class Launcher:
             world = await load(app.database, owner)
             url = f"http://{self._settings.text('http.host')}:{app.port}"
             click.echo(f"Livebox listens on {url}, its database is in {self._settings.text('data')}")
-            alex_token = self._token("alex")
-            agent = AgentProcess(self._folder, url, self._token("lotse"), self._options.root, pace=self._options.pace)
-            async with agent, Livebox(url, alex_token) as alex:
-                click.echo(f"Lotse runs as process {agent.pid} and may read below {self._options.root}")
-                click.echo("It asks no model: the tokens, the context and the cost that it shows are simulated.")
-                if not self._options.exit_when_done:
-                    await _show_page(f"{url}/#token={alex_token}")
-                scenario = Scenario(alex, world.threads[PLACE], world.principals["lotse"])
-                report = await _while_alive(agent, self._runs(scenario))
-                self._done = True
-                if not self._options.exit_when_done:
-                    _invite(url, alex_token, report)
-                    await asked_to_stop.wait()
-                    click.echo("Stopping.")
+            await self._act(url, world, asked_to_stop)
         finally:
             await app.stop()
+
+    async def _act(self, url: str, world: World, asked_to_stop: asyncio.Event) -> None:
+        """What is shown, on a server that is up: Alex asks Lotse twice."""
+        alex_token = self._token("alex")
+        agent = AgentProcess.lotse(self._folder, url, self._token("lotse"), self._options.root, pace=self._options.pace)
+        async with agent, Livebox(url, alex_token) as alex:
+            click.echo(f"Lotse runs as process {agent.pid} and may read below {self._options.root}")
+            click.echo("It asks no model: the tokens, the context and the cost that it shows are simulated.")
+            if not self._options.exit_when_done:
+                await _show_page(f"{url}/#token={alex_token}")
+            scenario = Scenario(alex, world.threads[PLACE], world.principals["lotse"])
+            report = await while_alive([agent.ended()], self._runs(scenario))
+            self._done = True
+            if not self._options.exit_when_done:
+                _invite(url, alex_token, report)
+                await asked_to_stop.wait()
+                click.echo("Stopping.")
 
     async def _runs(self, scenario: Scenario) -> Asked:
         report = await self._ask(scenario, f"@{AGENT} what is in this folder?")
@@ -131,19 +137,19 @@ class Launcher:
         return token
 
 
-async def _while_alive(agent: AgentProcess, work: Coroutine[Any, Any, Asked]) -> Asked:
-    """The work's result; Unexpected when the agent ends before it is done."""
+async def while_alive(ends: Sequence[Awaitable[str]], work: Coroutine[Any, Any, T]) -> T:
+    """The work's result; Unexpected, with what an agent said last, when one of them ends before it is done."""
     working = asyncio.ensure_future(work)
-    ended = asyncio.ensure_future(agent.ended())
+    ended = [asyncio.ensure_future(each) for each in ends]
     try:
-        await asyncio.wait({working, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, *ended}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise Unexpected(ended.result())
+            raise Unexpected(next(each.result() for each in ended if each.done()))
         return working.result()
     finally:
-        working.cancel()
-        ended.cancel()
-        await asyncio.wait({working, ended})
+        for each in (working, *ended):
+            each.cancel()
+        await asyncio.wait({working, *ended})
 
 
 async def _show_page(address: str) -> None:

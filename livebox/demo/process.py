@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,18 +16,24 @@ _TAIL: Final = 2000  # characters of its log that are shown when it fails
 
 
 class AgentProcess:
-    """Lotse as a separate process, an async context manager; its token and its log lie in `folder`.
+    """An agent as a separate process, an async context manager: the module `module`, given `arguments` and its token.
 
-    It stops by itself when this process is gone: its standard input ends then.
+    Its token and its log lie in `folder`. It stops by itself when this process is gone: its standard input ends then.
     """
 
-    def __init__(self, folder: Path, url: str, token: str, root: Path, *, pace: float) -> None:
-        self._token_file = folder / "lotse.token"
-        self._log_file = folder / "lotse.log"
+    def __init__(self, folder: Path, name: str, token: str, module: str, arguments: Sequence[str]) -> None:
+        self.name = name
+        self._token_file = folder / f"{name.lower()}.token"
+        self._log_file = folder / f"{name.lower()}.log"
         self._token = token
-        self._arguments = ["--url", url, "--token-file", str(self._token_file), "--root", str(root)]
-        self._arguments += ["--pace", str(pace), "--simulate", "--until-eof"]
+        self._command = ["-m", module, "--token-file", str(self._token_file), *arguments, "--until-eof"]
         self._process: asyncio.subprocess.Process | None = None
+
+    @classmethod
+    def lotse(cls, folder: Path, url: str, token: str, root: Path, *, pace: float) -> Self:
+        """Lotse, who is asked about folders below `root`."""
+        arguments = ["--url", url, "--root", str(root), "--pace", str(pace), "--simulate"]
+        return cls(folder, "Lotse", token, "livebox.demo.agent", arguments)
 
     async def __aenter__(self) -> Self:
         descriptor = os.open(self._token_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
@@ -35,7 +42,7 @@ class AgentProcess:
         with self._log_file.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "livebox.demo.agent", *self._arguments),
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -58,7 +65,14 @@ class AgentProcess:
         """Wait until it has ended; what it said last."""
         assert self._process is not None  # noqa: S101 - only asked for after start
         status = await self._process.wait()
-        return f"Lotse ended with status {status}.\n{self.last_words()}"
+        return f"{self.name} ended with status {status}.\n{self.last_words()}"
+
+    async def failed(self) -> str:
+        """Wait until it has ended in another way than with its work done; what it said last."""
+        words = await self.ended()
+        if self._process is not None and self._process.returncode == 0:
+            await asyncio.get_running_loop().create_future()
+        return words
 
     def last_words(self) -> str:
         """The end of its log."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 
 from livebox.client import ENDED, Pace, Rest
 from livebox.demo.agent import Lotse
+from tests.demo.played import PATIENCE, Demo
 from tests.fixtures.server import Live
 
 GENERAL = "Support/General"
@@ -93,3 +98,26 @@ def lotse(live: Live) -> Callable[..., Awaitable[Lotse]]:
         )
 
     return made
+
+
+@pytest.fixture
+def demo(session_folder: Path) -> Iterator[Callable[..., Demo]]:
+    """Starts demos, each with a folder of its own for temporary files; what a failed test left is killed."""
+    demos: list[Demo] = []
+
+    def started(*options: str, **variables: str) -> Demo:
+        temporary = session_folder / uuid.uuid4().hex[:4]  # short: the path of a socket is
+        temporary.mkdir(mode=0o711)
+        demos.append(Demo(temporary, *options, **variables))
+        return demos[-1]
+
+    yield started
+    for each in demos:
+        if each.process.poll() is None:
+            each.process.send_signal(signal.SIGTERM)
+            try:
+                each.process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                each.process.kill()
+                each.process.communicate()
+        shutil.rmtree(each.temporary, ignore_errors=True)
