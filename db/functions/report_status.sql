@@ -14,7 +14,7 @@ BEGIN
         v_run := livebox.keep_reason(v_run, p_new.halt_reason, (p_limits->>'run.step_detail_max_bytes')::bigint);
     ELSIF p_status = 'cancelled' THEN
         v_facts := v_facts || jsonb_build_object('cancel_requested_by', p_me) || CASE
-            WHEN v_run.state = 'running' AND p_me <> v_run.agent_id THEN '{"cancel_outcome": "forced"}' ELSE '{}' END;
+            WHEN v_run.state = 'running' AND p_me <> v_run.agent_id THEN '{"cancel_outcome": "forced"}'::jsonb ELSE '{}' END;
     END IF;
     RETURN livebox.transition_run(v_run, p_status, v_reason, 'adapter', p_me,
                                   v_facts || jsonb_build_object('step_count', v_run.step_count), p_limits);

@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN p_lines IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object(
         'runs', coalesce(p_runs, (SELECT count(DISTINCT line->>'run_id') FROM lines)),
         'entries', (SELECT coalesce(sum((line->>'entries')::bigint), 0) FROM lines),
-        'tokens', (SELECT least(sum((line->>'tokens')::numeric), 9007199254740991) FROM lines),
+        'tokens', (SELECT CASE WHEN count(line->'tokens') > 0 THEN least(sum((line->>'tokens')::numeric), 9007199254740991) END FROM lines),
         'costs', (SELECT jsonb_agg(jsonb_build_object('amount_micros', amount, 'currency', currency, 'is_estimate', estimate)
                                    ORDER BY currency) FROM costs))) END
 $$;
