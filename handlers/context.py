@@ -58,6 +58,16 @@ class Context(Protocol):
         """What the process knows about itself."""
         ...
 
+    @property
+    def limit(self) -> int:
+        """How many entries a page of this request has at most."""
+        ...
+
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """Where a page of this request goes on: its opened cursor."""
+        ...
+
     async def read(self, operation: str, parameters: Mapping[str, Any], *, limits: tuple[str, ...] = ()) -> Answer:
         """Runs a reading SQL function as the caller. `limits` are configuration keys that it is given the values of."""
         ...
@@ -82,6 +92,10 @@ class Context(Protocol):
 
         `read` reads the row once more.
         """
+        ...
+
+    def live_content(self, run_id: str, owner: str, epoch: int) -> Mapping[str, Any] | None:
+        """What agents patched of a run that this process, its row's `owner`, serves; None where another does."""
         ...
 
     def alive(self, run_id: str, *, progress: bool = False) -> None:

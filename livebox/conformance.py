@@ -129,7 +129,7 @@ class Conformance:
         found = [*_headers(seen), *_body(seen)]
         if seen.method == "HEAD":
             return found  # the contract has no HEAD of its own; its headers were looked at
-        path = URL(seen.path, encoded=True).path
+        path = URL(seen.path, encoded=True).path_safe  # an encoded slash is within its segment
         try:
             self._contract.validate_response(_Request(seen.method, path), _Response(seen))
         except PathError:

@@ -112,6 +112,16 @@ class Context:
         """What the process knows about itself."""
         return self._plant.service
 
+    @property
+    def limit(self) -> int:
+        """How many entries a page of this request has at most."""
+        return int(min(self._parameters.get("limit", self._plant.page_size_default), self._plant.page_size_max))
+
+    @property
+    def position(self) -> Mapping[str, Any] | None:
+        """Where a page of this request goes on: its opened cursor."""
+        return self._position
+
     def alive(self, run_id: str, *, progress: bool = False) -> None:
         """The holder of the run gave a sign of life just now; with `progress` its work moved."""
         self._plant.life.alive(run_id, progress=progress)
@@ -188,6 +198,11 @@ class Context:
             answer = await read()
         return answer
 
+    def live_content(self, run_id: str, owner: str, epoch: int) -> Mapping[str, Any] | None:
+        """What agents patched of a run that this process, its row's `owner`, serves; None where another does."""
+        plane = self._plant.plane
+        return plane.content(run_id, epoch) if owner == plane.owner else None
+
     def _args(self, parameters: Mapping[str, Any], limits: tuple[str, ...]) -> dict[str, Any]:
         args = dict(parameters)
         args.pop("if_none_match", None)
@@ -196,8 +211,7 @@ class Context:
             if self._position is not None:
                 args["cursor"] = self._position
         if self._operation.kind == "read":
-            plant = self._plant
-            args["limit"] = min(args.get("limit", plant.page_size_default), plant.page_size_max)
+            args["limit"] = self.limit
         if self._invocation is not None:
             args["invocation"] = self._invocation.claims()
         if limits:

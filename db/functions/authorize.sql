@@ -36,11 +36,12 @@ BEGIN
         RETURN livebox.authorize_invoke(p_principal, p_resource);
     WHEN 'run.read', 'run.cancel', 'run.control', 'run.update' THEN
         RETURN livebox.authorize_run(p_principal, p_action, (p_resource->>'run_id')::uuid);
-    WHEN 'run.overview.read', 'run.register', 'sync.snapshot.read', 'principal.read', 'dm.open' THEN
+    WHEN 'run.overview.read', 'run.register', 'unit.publish', 'sync.snapshot.read', 'principal.read', 'dm.open' THEN
         SELECT p.kind, p.role INTO v_me FROM livebox.principals p WHERE p.id = p_principal AND p.status = 'active';
         RETURN CASE
             WHEN v_me.kind IS NULL THEN 'forbidden'
             WHEN p_action IN ('run.overview.read', 'dm.open') AND v_me.kind <> 'person' THEN 'forbidden'
+            WHEN p_action = 'unit.publish' AND v_me.kind = 'person' THEN 'forbidden'
             WHEN p_action = 'run.register' AND v_me.kind = 'person' AND v_me.role IS NULL THEN 'forbidden'
         END;
     ELSE

@@ -194,7 +194,7 @@ class RegisteredRun:
         await self._rest.update_run_step(self.id, step_id, None, request)
 
     def snapshots(self, *, explain: bool = False) -> AsyncIterator[AgentRunSnapshot]:
-        """The units of work under it, itself first."""
+        """The run and the units of work under it."""
         return self._rest.list_run_snapshots(self.id, explain=explain)
 
     async def publish(

@@ -83,7 +83,8 @@ class Registration(Connection):
         return self._items("listAgentRunSnapshots", {}, query)
 
     def list_run_snapshots(self, run_id: str, *, explain: bool = False) -> AsyncIterator[AgentRunSnapshot]:
-        """The units of work under a run, itself first. Raises NotFound for one that may not be seen."""
+        """A run and the units of work under it; `parent` tells what is below what. Raises NotFound for one that may not
+        be seen."""
         return self._items("listRunSnapshots", {"run_id": run_id}, {"explain": _flag(explain or None)})
 
     async def put_agent_run_snapshot(

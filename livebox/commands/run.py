@@ -1,4 +1,4 @@
-"""`livebox run`: look at runs, and ask for one to be cancelled."""
+"""`livebox run`: look at runs, ask for one to be cancelled, register runs and report on them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import msgspec
 from generated.models import ActiveRunState, Run, RunState, RunSummary
 from livebox.box import ordered
 from livebox.client import ENDED, Rest
+from livebox.commands._registered import register, spend, update
 from livebox.commands._server import Server, server_options
 from livebox.commands._terminal import table
 from livebox.demo.view import described
@@ -27,16 +28,40 @@ WAIT_EVERY = 0.2  # seconds
 _FACTS = (
     *("id", "state", "state_reason", "version", "agent_id", "thread_id", "triggered_by", "triggering_message_id"),
     *("model", "headline", "queued_at", "claimed_at", "started_at", "finished_at", "duration_ms", "step_count"),
-    *("stalled_since", "summary"),
+    *(
+        "stalled_since",
+        "summary",
+        "intent",
+        "task",
+        "user_dims",
+        "mode",
+        "parent_run_id",
+        "external_id",
+        "registered_by",
+    ),
+    *(
+        "agents",
+        "budget",
+        "cost",
+        "reported_steps",
+        "reported_started_at",
+        "reported_ended_at",
+        "halt_reason",
+        "detector",
+    ),
 )
 
 
 @click.group("run")
 def command() -> None:
-    """List, show and cancel runs on a running server.
+    """List, show, cancel and register runs on a running server.
 
     Needs a token: LIVEBOX_TOKEN or --token-file. Where the output is no terminal, columns are separated by tabs.
     """
+
+
+for each in (register, update, spend):
+    command.add_command(each)
 
 
 @command.command("ls")
@@ -136,7 +161,7 @@ def cancel(run_id: str, wait: bool, url: str | None, token_file: Path | None) ->
 
 def _print(run: Run) -> None:
     document = cast(dict[str, Any], run)
-    table(("", ""), [(name, printable(document[name], 1000)) for name in _FACTS if name in document])
+    table(("", ""), [(name, printable(_plain(document[name]), 1000)) for name in _FACTS if name in document])
     cancel_asked = run.get("cancel")
     if cancel_asked is not None:
         click.echo(f"cancel\t{cancel_asked.get('outcome', 'asked for')} {cancel_asked['requested_at']}")
@@ -147,6 +172,11 @@ def _print(run: Run) -> None:
             ("step", "status", "ms", "what"),
             [(step["ordinal"], step["status"], step.get("duration_ms", ""), described(step)) for step in steps],
         )
+
+
+def _plain(value: Any) -> Any:
+    """Objects and lists as JSON, everything else as it is."""
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
 
 def _print_json(run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from generated.models import Channel, Message, Run
 from livebox.client import Livebox, Rest
+from livebox.commands._agents import agent_ids
 from livebox.commands._server import Server, server_options
 from livebox.demo.follow import watch
 from livebox.demo.view import view
@@ -61,7 +61,7 @@ def command(
     async def said(rest: Livebox) -> Said:
         channels = [channel async for channel in rest.list_channels()] if place or mentions else []
         where = thread or (await _channel(rest, channels, place or ""))["main_thread_id"]
-        agents = await _agents(rest, channels, mentions)
+        agents = await agent_ids(rest, mentions, channels)
         message = await rest.create_message(where, body, mentions=agents, client_msg_id=client_msg_id)
         _print(message)
         if not following or message.get("trigger_state", "failed") == "failed":
@@ -91,27 +91,6 @@ async def _channel(rest: Rest, channels: Sequence[Channel], place: str) -> Chann
         what = "there is no such channel that you may see" if not found else "more than one channel is called that"
         raise click.BadParameter(f"{what}: {place}", param_hint="--to")
     return found[0]
-
-
-async def _agents(rest: Rest, channels: Sequence[Channel], mentions: Sequence[str]) -> list[str]:
-    """The ids of the agents; the contract finds principals by id, so handles are those of operators."""
-    named = [mention.removeprefix("@") for mention in mentions]
-    handles: dict[str, str] = {}
-    if not all(_is_id(mention) for mention in named):
-        for agent_id in {channel["operator_agent_id"] for channel in channels if "operator_agent_id" in channel}:
-            handles[(await rest.get_principal(agent_id))["handle"]] = agent_id
-    for mention in named:
-        if not _is_id(mention) and mention not in handles:
-            known = f" (known: {', '.join(sorted(handles))})" if handles else ""
-            raise click.BadParameter(f"no agent of that handle operates a channel that you may see: {mention}{known}")
-    return [mention if _is_id(mention) else handles[mention] for mention in named]
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def _print(message: Message) -> None:

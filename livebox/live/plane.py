@@ -7,7 +7,7 @@ makes this process the owner of its live document; every later save applies only
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -276,6 +276,11 @@ class Plane(Documents):
                 if done:
                     self._disown(entry)
                     self._drop_if_unused(entry)
+
+    def content(self, run_id: str, epoch: int) -> Mapping[str, Any] | None:
+        """What was patched of a run that is served here since its row had `epoch`, whether or not it is saved."""
+        entry = self._entries.get(run_id)
+        return entry.members if entry is not None and entry.owned and entry.server and entry.epoch >= epoch else None
 
     def serves(self, run_id: str) -> bool:
         """Is the live document of the run served here?"""

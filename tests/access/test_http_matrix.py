@@ -71,6 +71,9 @@ ROWS = {
     "updateRun": "2434442444",
     "recordSpend": "2434442444",
     "getRunSpend": "2424442444",
+    "listRunSnapshots": READ,
+    "listAgentRunSnapshots": ALL,
+    "putAgentRunSnapshot": "3333332222",
     "createSpace": OWNERS,
     "listSpaces": ALL,
     "createChannel": MANAGE,
@@ -198,7 +201,19 @@ def outcome(answer: Answered) -> tuple[int, str]:
     return answer.status, answer.code
 
 
-TABLES = ("events", "messages", "threads", "channels", "spaces", "runs", "run_steps", "grants", "groups", "audit_log")
+TABLES = (
+    "events",
+    "messages",
+    "threads",
+    "channels",
+    "spaces",
+    "runs",
+    "run_steps",
+    "grants",
+    "groups",
+    "audit_log",
+    "agent_snapshots",
+)
 
 
 def written(stage: Stage) -> Any:

@@ -19,7 +19,8 @@ METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "PATCH", "POST", "DELETE", "TRACE", 
 
 WITH_IDS = [operation for operation in OPERATIONS.values() if "{" in operation.path]
 # People and groups are no secrets: the directory is open, and groups are the owners' business whatever their id.
-OPEN = frozenset({"getPrincipal", "updatePrincipal", "addGroupMember", "removeGroupMember"})
+# The ids of published units are their publisher's own.
+OPEN = frozenset({"getPrincipal", "updatePrincipal", "addGroupMember", "removeGroupMember", "putAgentRunSnapshot"})
 HIDING = [operation for operation in WITH_IDS if operation.id not in OPEN]
 
 

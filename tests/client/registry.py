@@ -100,7 +100,7 @@ class Registry:
             "version": 1,
             "trigger_kind": "registration",
             "queued_at": AT,
-            "registered_at": AT,
+            **{"registered_at": AT, "registered_by": AGENT},
             "step_count": 0,
             "agents": [body["agent_id"], *body.get("agents", [])],
             **({"reported_started_at": body["started_at"]} if "started_at" in body else {}),
