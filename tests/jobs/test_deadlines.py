@@ -331,7 +331,10 @@ async def test_a_registered_run_is_given_up_where_that_is_wanted(watch: Watch) -
         )  # fmt: skip
     run = stage.sql("SELECT id::text, version FROM livebox.runs WHERE state = 'running'")[0]
     watch.at(HOUR / 2)
-    caller, limits = {"principal": stage.id("lotse")}, watch.settings.limits(["registered.currency", "event.body_max_bytes"])
+    caller, limits = (
+        {"principal": stage.id("lotse")},
+        watch.settings.limits(["registered.currency", "event.body_max_bytes"]),
+    )
     args = {"run_id": run["id"], "body": {"steps": 1}, "limits": limits}
     stage.sql("SELECT livebox.update_run(%s, %s)", json.dumps(caller), json.dumps(args))
     await watch.holds_until(run["id"], HOUR * 1.5, ("failed", "stale"))

@@ -29,7 +29,10 @@ def shown(stage: Stage, run_id: str) -> dict[str, Any]:
 
 
 def costs(*amounts: tuple[int, str, bool]) -> list[dict[str, Any]]:
-    return [{"amount_micros": amount, "currency": currency, "is_estimate": estimate} for amount, currency, estimate in amounts]
+    return [
+        {"amount_micros": amount, "currency": currency, "is_estimate": estimate}
+        for amount, currency, estimate in amounts
+    ]
 
 
 def test_a_repeat_is_counted_once_and_another_body_refused(stage: Stage) -> None:
@@ -55,7 +58,9 @@ def test_it_takes_the_place_of_a_cost_that_was_reported(stage: Stage) -> None:
     spend(stage, run["id"], 7).ok()
     assert shown(stage, run["id"])["cost"] == costs((7, "EUR", False))[0]
     stage.as_("lotse").call("updateRun", {"cost_micros": 1000}, run_id=run["id"]).refused(409, "cost_owned_by_ledger")
-    stage.as_("lotse").call("updateRun", {"cost_micros": 7, "steps": 3}, run_id=run["id"]).refused(409, "cost_owned_by_ledger")
+    stage.as_("lotse").call("updateRun", {"cost_micros": 7, "steps": 3}, run_id=run["id"]).refused(
+        409, "cost_owned_by_ledger"
+    )
     assert "reported_steps" not in shown(stage, run["id"])
 
 
@@ -84,7 +89,11 @@ def test_whose_spend_it_is(stage: Stage) -> None:
     run = stage.registered("payer", agents=["texter"])
     refused = spend(stage, run["id"], 5, "payer").refused(400, "validation_failed")
     assert refused.errors() == [("required", "/agent_id")]
-    for who, code in (("assistent", "unknown_reference"), ("alex", "unknown_reference"), ("payer", "unknown_reference")):
+    for who, code in (
+        ("assistent", "unknown_reference"),
+        ("alex", "unknown_reference"),
+        ("payer", "unknown_reference"),
+    ):
         refused = spend(stage, run["id"], 5, "payer", agent_id=stage.id(who)).refused(400, "validation_failed")
         assert refused.errors() == [(code, "/agent_id")]
     refused = spend(stage, run["id"], 5, "texter", agent_id=stage.id("lotse")).refused(400, "validation_failed")
@@ -132,7 +141,9 @@ def test_a_sum_that_cannot_be_kept_is_refused(stage: Stage) -> None:
     run = stage.registered()
     spend(stage, run["id"], MOST - 5, tokens=MOST).ok()
     assert spend(stage, run["id"], 6).refused(400, "validation_failed").errors() == [("out_of_range", "/amount_micros")]
-    assert spend(stage, run["id"], 5, tokens=1).refused(400, "validation_failed").errors() == [("out_of_range", "/tokens")]
+    assert spend(stage, run["id"], 5, tokens=1).refused(400, "validation_failed").errors() == [
+        ("out_of_range", "/tokens")
+    ]
     spend(stage, run["id"], 5, tokens=0).ok()
     assert shown(stage, run["id"])["cost"]["amount_micros"] == MOST
     child = stage.registered(parent_run_id=run["id"])
@@ -207,13 +218,20 @@ def test_twenty_spenders_at_once_end_it_exactly_once(twins: tuple[Stage, Stage],
     totals = stage.as_(OWNER).call("getRunSpend", run_id=run["id"]).ok()
     assert totals["own"]["entries"] == 200
     assert totals["own"]["tokens"] == sum(amount for _, amount in entries)
-    types = [type_ for (type_,) in stage.sql("SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq", run["id"])]
+    types = [
+        type_
+        for (type_,) in stage.sql("SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq", run["id"])
+    ]
     assert types.count("run.state_changed") == 2
     assert types.count("run.changed") == sum(1 for late, _ in made if late), "only late spend is told of by itself"
 
 
 def test_spend_at_and_after_an_end(stage: Stage) -> None:
-    for body in ({"status": "failed", "halt_reason": "runtime_error"}, {"status": "cancelled"}, {"status": "completed"}):
+    for body in (
+        {"status": "failed", "halt_reason": "runtime_error"},
+        {"status": "cancelled"},
+        {"status": "completed"},
+    ):
         run = stage.registered()
         entry = fresh()
         assert "late" not in spend(stage, run["id"], 4, entry=entry).ok()
@@ -225,7 +243,9 @@ def test_spend_at_and_after_an_end(stage: Stage) -> None:
         after = shown(stage, run["id"])
         assert after["cost"]["amount_micros"] == 7
         assert {**after, "cost": 0, "version": 0} == {**ended, "cost": 0, "version": 0}
-        events = stage.sql("SELECT type, payload FROM livebox.events WHERE resource_id = %s ORDER BY seq DESC LIMIT 1", run["id"])
+        events = stage.sql(
+            "SELECT type, payload FROM livebox.events WHERE resource_id = %s ORDER BY seq DESC LIMIT 1", run["id"]
+        )
         assert [(kind, payload["run"]["cost"]["amount_micros"]) for kind, payload in events] == [("run.changed", 7)]
 
 
@@ -288,7 +308,9 @@ def test_what_one_may_not_see_is_not_counted(stage: Stage) -> None:
 def test_a_chat_run_has_a_cost_and_no_ledger(stage: Stage) -> None:
     held = stage.running()
     money = {"amount_micros": 11, "currency": "EUR", "is_estimate": True}
-    stage.as_("lotse").call("finishRun", {"state": "completed", "cost": money}, headers=held.headers, run_id=held.id).ok()
+    stage.as_("lotse").call(
+        "finishRun", {"state": "completed", "cost": money}, headers=held.headers, run_id=held.id
+    ).ok()
     found = stage.as_("alex").call("getRunSpend", run_id=held.id).ok()
     assert found["own"] == {"runs": 1, "entries": 0, "costs": [money]}
     spend(stage, held.id, 5).refused(404, "not_found")

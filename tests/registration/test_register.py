@@ -78,7 +78,12 @@ def test_a_queued_one_begins_when_its_agent_says_so(stage: Stage, hook: Wire) ->
 def test_a_second_registration_is_refused_whatever_it_says(stage: Stage, hook: Wire) -> None:
     body = {"run_id": fresh(), "agent_id": stage.id("lotse"), "intent": "first"}
     run = hook.call("registerRun", body).ok()
-    for other in (body, {**body, "intent": "second"}, {**body, "agent_id": absent()}, {**body, "parent_run_id": fresh()}):
+    for other in (
+        body,
+        {**body, "intent": "second"},
+        {**body, "agent_id": absent()},
+        {**body, "parent_run_id": fresh()},
+    ):
         refused = hook.call("registerRun", other).refused(409, "run_already_registered")
         assert refused.body["current"]["version"] == 1
     stage.as_("assistent").call("registerRun", body).refused(409, "run_already_registered")
@@ -184,7 +189,9 @@ def test_a_parent_is_one_that_the_registrar_may_read(stage: Stage, hook: Wire) -
     own = fresh()
     told = []
     for parent in (hidden, fresh(), own, stage.queued()["id"]):
-        refused = hook.call("registerRun", {**body, "run_id": own, "parent_run_id": parent}).refused(400, "validation_failed")
+        refused = hook.call("registerRun", {**body, "run_id": own, "parent_run_id": parent}).refused(
+            400, "validation_failed"
+        )
         told.append({**refused.body, "request_id": ""})
     assert told == [told[0]] * 4, "hidden, absent and itself are told alike"
     assert told[0]["errors"][0]["pointer"] == "/parent_run_id"

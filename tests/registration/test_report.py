@@ -30,7 +30,15 @@ WRITE_ONCE = {
     "started_at": "2026-01-01T00:00:00Z",
     "budget": {"tokens": 10**9},
 }
-READ_ONLY = {"state": "completed", "version": 9, "step_count": 5, "cost": {}, "thread_id": fresh(), "headline": "x", "id_": 1}
+READ_ONLY = {
+    "state": "completed",
+    "version": 9,
+    "step_count": 5,
+    "cost": {},
+    "thread_id": fresh(),
+    "headline": "x",
+    "id_": 1,
+}
 
 
 def report(stage: Stage, run: dict[str, Any] | str, body: Any, by: str = "lotse", **more: Any) -> Answered:
@@ -96,14 +104,19 @@ def test_reports_add_up(stage: Stage) -> None:
     run = stage.registered(agents=["texter"])
     report(stage, run, {"steps": 3, "governance_events": [{"kind": "checked"}]}).ok()
     report(stage, run, {"steps": 4}, "texter").ok()
-    found = report(stage, run, {"cost_micros": 7, "detector": "loop guard", "governance_events": [{"kind": "kept"}]}, OWNER).ok()
+    found = report(
+        stage, run, {"cost_micros": 7, "detector": "loop guard", "governance_events": [{"kind": "kept"}]}, OWNER
+    ).ok()
     assert found["reported_steps"] == {stage.id("lotse"): 3, stage.id("texter"): 4}
     assert found["governance_events"] == [{"kind": "checked"}, {"kind": "kept"}]
     assert found["cost"] == {"amount_micros": 7, "currency": "USD", "is_estimate": True}
     assert (found["detector"], found["version"], found["step_count"]) == ("loop guard", 4, 0)
     again = report(stage, run, {"steps": 2}, "texter").ok()
     assert again == found, "a count never falls, and what changes nothing raises nothing"
-    types = [event[0] for event in stage.sql("SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq", run["id"])]
+    types = [
+        event[0]
+        for event in stage.sql("SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq", run["id"])
+    ]
     assert types == ["run.registered", "run.state_changed", "run.changed", "run.changed", "run.changed"]
 
 
@@ -124,8 +137,8 @@ def test_governance_events_are_bounded(stage: Stage) -> None:
     assert refused.errors() == [("too_many", "/governance_events")]
 
 
-@pytest.mark.parametrize("to", (*ACTIVE, *ENDS))
-@pytest.mark.parametrize("state", (*ACTIVE, *ENDS))
+@pytest.mark.parametrize("to", [*ACTIVE, *ENDS])
+@pytest.mark.parametrize("state", [*ACTIVE, *ENDS])
 def test_status_goes_through_the_states_of_a_run(stage: Stage, state: str, to: str) -> None:
     ((allowed,),) = stage.sql(
         "SELECT count(*) FROM livebox.run_transitions WHERE from_state = %s AND to_state = %s", state, to
@@ -166,7 +179,9 @@ def test_why_it_failed_is_normalised(stage: Stage) -> None:
     known = report(stage, stage.registered(), {"status": "failed", "halt_reason": "budget_exhausted"}).ok()
     assert (known["state_reason"], known["halt_reason"]) == ("budget_exhausted", "budget_exhausted")
     for made_up in ("stale", "the model looped"):
-        run = report(stage, stage.registered(), {"status": "failed", "halt_reason": made_up, "detector": "loop guard"}).ok()
+        run = report(
+            stage, stage.registered(), {"status": "failed", "halt_reason": made_up, "detector": "loop guard"}
+        ).ok()
         assert (run["state_reason"], run["halt_reason"], run["detector"]) == ("adapter_error", made_up, "loop guard")
         (step,) = run["steps"].values()
         assert (step["name"], step["detail"]) == ("adapter_reason", {"original_reason": made_up})
@@ -195,9 +210,13 @@ def test_after_the_end_only_counts_of_steps_come(stage: Stage) -> None:
     late = report(stage, run, {"steps": 4}, "texter").ok()
     assert late["reported_steps"] == {stage.id("lotse"): 3, stage.id("texter"): 4}
     assert late["version"] == ended["version"] + 1
-    (last_event,) = stage.sql("SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq DESC LIMIT 1", run["id"])
+    (last_event,) = stage.sql(
+        "SELECT type FROM livebox.events WHERE resource_id = %s ORDER BY seq DESC LIMIT 1", run["id"]
+    )
     assert last_event == ("run.changed",)
-    step = stage.as_("texter").call("recordRunStep", {"kind": "tool", "name": "x", "status": "completed"}, run_id=run["id"], step_id=fresh())
+    step = stage.as_("texter").call(
+        "recordRunStep", {"kind": "tool", "name": "x", "status": "completed"}, run_id=run["id"], step_id=fresh()
+    )
     assert step.ok()["ordinal"] == 1
     after = stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()
     assert (after["step_count"], after["last_progress_at"]) == (1, ended["last_progress_at"])
@@ -208,13 +227,20 @@ def test_what_nobody_registered_is_not_there_and_not_made(stage: Stage) -> None:
     before = stage.sql("SELECT count(*) FROM livebox.runs")
     told = []
     for run_id in (fresh(), absent(), opened["id"], stage.registered(agent="texter")["id"]):
-        for body in ({"steps": 1}, {"status": "completed"}):
-            told.append(report(stage, run_id, body).refused(404, "not_found").body)
+        reports = ({"steps": 1}, {"status": "completed"})
+        told += [report(stage, run_id, body).refused(404, "not_found").body for body in reports]
         spend = {"amount_micros": 1, "currency": "EUR"}
-        told.append(stage.as_("lotse").call("recordSpend", spend, run_id=run_id, entry_id=fresh()).refused(404, "not_found").body)
+        told.append(
+            stage.as_("lotse")
+            .call("recordSpend", spend, run_id=run_id, entry_id=fresh())
+            .refused(404, "not_found")
+            .body
+        )
         if run_id != opened["id"]:
             stage.as_("lotse").call("getRunSpend", run_id=run_id).refused(404, "not_found")
-    assert len({frozenset((name, str(body[name])) for name in ("type", "title", "status", "code")) for body in told}) == 1
+    assert (
+        len({frozenset((name, str(body[name])) for name in ("type", "title", "status", "code")) for body in told}) == 1
+    )
     assert stage.sql("SELECT count(*) FROM livebox.runs")[0][0] == before[0][0] + 1, "only the one made here"
 
 
@@ -237,7 +263,9 @@ def test_run_control_says_that_the_run_is_a_registered_one(stage: Stage, operati
         for who in ("lotse", "texter", OWNER):
             told = stage.as_(who).call(operation, CONTROL[operation], headers=headers, **path)
             assert told.refused(409, "run_is_registered").body["current"]["state"] == "running"
-        stage.as_("assistent").call(operation, CONTROL[operation], headers=headers, **path).refused(401, "invalid_token")
+        stage.as_("assistent").call(operation, CONTROL[operation], headers=headers, **path).refused(
+            401, "invalid_token"
+        )
     assert stage.as_(OWNER).call("getRun", run_id=run["id"]).ok() == run
 
 
@@ -248,14 +276,18 @@ def test_steps_of_a_thread_still_need_their_token(stage: Stage) -> None:
         answer = stage.as_(who).call("recordRunStep", body, run_id=held.id, step_id=fresh())
         answer.refused(*((401, "invalid_token") if who == "lotse" else (403, "forbidden")))
     step = stage.step(held)
-    stage.as_("lotse").call("updateRunStep", {"status": "completed"}, run_id=held.id, step_id=step["id"]).refused(401, "invalid_token")
+    stage.as_("lotse").call("updateRunStep", {"status": "completed"}, run_id=held.id, step_id=step["id"]).refused(
+        401, "invalid_token"
+    )
 
 
 def test_who_may_cancel_it(stage: Stage) -> None:
     stage.principal("service", "registrar")
     for by in ("registrar", "alex", OWNER):
         for state in ACTIVE:
-            run = stage.registered("registrar", agents=["texter"], user_id="alex", state="queued" if state == "queued" else "running")
+            run = stage.registered(
+                "registrar", agents=["texter"], user_id="alex", state="queued" if state == "queued" else "running"
+            )
             if state == "waiting_input":
                 report(stage, run, {"status": state}).ok()
             for other in ("lotse", "texter"):
@@ -265,7 +297,10 @@ def test_who_may_cancel_it(stage: Stage) -> None:
             assert answer.status == 200, "at once"
             ended = answer.ok()
             assert (ended["state"], ended["state_reason"]) == ("cancelled", "user_cancelled")
-            assert ended["cancel"]["outcome"] == {"queued": "before_start", "running": "forced", "waiting_input": "while_waiting"}[state]
+            assert (
+                ended["cancel"]["outcome"]
+                == {"queued": "before_start", "running": "forced", "waiting_input": "while_waiting"}[state]
+            )
             assert stage.as_(by).call("cancelRun", {}, run_id=run["id"]).ok() == ended
             report(stage, run, {"status": "completed"}).refused(409, "run_ended")
 

@@ -36,7 +36,11 @@ def works(run_id: str, who: str) -> list[Ask]:
         step = {"run_id": run_id, "step_id": fresh()}
         made += [
             Ask("recordRunStep", {"kind": "tool", "name": f"{who} {number}"}, step),
-            Ask("recordSpend", {"amount_micros": 100 + number, "currency": "EUR"}, {"run_id": run_id, "entry_id": fresh()}),
+            Ask(
+                "recordSpend",
+                {"amount_micros": 100 + number, "currency": "EUR"},
+                {"run_id": run_id, "entry_id": fresh()},
+            ),
             Ask("updateRunStep", {"status": "completed"}, step),
         ]
     made += [Ask("updateRun", body, {"run_id": run_id}) for body in ({"steps": 2}, {"status": "completed"})]
