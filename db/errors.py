@@ -71,6 +71,8 @@ SQLSTATES: Final[Mapping[str, str]] = {
     "LB107": "internal_error",  # run_step_write_once
     "LB108": "internal_error",  # run_followup_final
     "LB109": "internal_error",  # trigger_reason
+    "LB110": "internal_error",  # run_spend_place
+    "LB111": "internal_error",  # run_report_backwards
     "LB120": "internal_error",  # run_lost
     "LB121": "internal_error",  # run_reason
     "LB122": "internal_error",  # run_denial

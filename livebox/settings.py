@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED, PREFIX, Key, Value
+from livebox.key import PREFIX, Key, Value
+from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED
 
 MASK: Final = "********"
 

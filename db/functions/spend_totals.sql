@@ -10,9 +10,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN p_lines IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object(
         'runs', coalesce(p_runs, (SELECT count(DISTINCT line->>'run_id') FROM lines)),
         'entries', (SELECT coalesce(sum((line->>'entries')::bigint), 0) FROM lines),
-        -- least() would take a NULL for the largest of all
-        'tokens', (SELECT least(total, 9007199254740991) FROM (SELECT sum((line->>'tokens')::numeric) AS total FROM lines) AS t
-                    WHERE total IS NOT NULL),
+        'tokens', (SELECT CASE WHEN count(line->'tokens') > 0 THEN least(sum((line->>'tokens')::numeric), 9007199254740991) END FROM lines),
         'costs', (SELECT jsonb_agg(jsonb_build_object('amount_micros', amount, 'currency', currency, 'is_estimate', estimate)
                                    ORDER BY currency) FROM costs))) END
 $$;

@@ -138,7 +138,7 @@ def _check_path(identity: str, path: str, parameters: tuple[Parameter, ...]) -> 
 
 
 def _security(documents: Documents, identity: str, raw: Json) -> str:
-    """`public`, `bearer` or `invocation`, as the schemes are called; `optional_invocation` where a bearer alone may do."""
+    """`public`, `bearer` or `invocation`, as the schemes are called; `optional_invocation`: a bearer may do."""
     requirements: list[Json] = raw["security"] if "security" in raw else documents.openapi.get("security", [])
     schemes = {name for requirement in requirements for name in requirement}
     if "invocation" in schemes:

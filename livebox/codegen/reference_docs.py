@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED, Key
+from livebox.key import Key
+from livebox.keys import FITTING, FRACTIONS, KEYS, ORDERED
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 _NOTE = "<!-- Made by `make generate`; change {source} instead. -->\n"

@@ -22,8 +22,9 @@ _CODE_LIST = "FieldErrorCode"
 _UUID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-"
 #: What a validator does not read.
 _ANNOTATIONS = frozenset({"description", "title", "example", "examples", "default", "deprecated", "$comment"})
-#: The extension that says which error code a failure has.
+#: The extension that says which error code a failure has, and that which names the members that are written once.
 _ERROR_CODE = "x-error-code"
+_WRITE_ONCE = "x-write-once"
 #: Members of a schema whose value is a mapping of names to schemas.
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
 #: Members whose value is data and not a schema.
@@ -122,7 +123,7 @@ def _validating(schema: Any) -> Any:
         return schema
     result: Json = {}
     for key, value in schema.items():
-        if key in _ANNOTATIONS or (key.startswith("x-") and key != _ERROR_CODE):
+        if key in _ANNOTATIONS or (key.startswith("x-") and key not in (_ERROR_CODE, _WRITE_ONCE)):
             continue
         if key in _NAMED:
             result[key] = {name: _validating(member) for name, member in value.items()}

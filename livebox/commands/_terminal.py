@@ -14,7 +14,7 @@ from rich.text import Text
 from db import DatabaseError
 from db.embedded import EmbeddedError, Server
 from db.migrate import migrate
-from livebox.keys import Value
+from livebox.key import Value
 from livebox.postgres import postgres
 from livebox.settings import Settings, SettingsError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from livebox.commands._terminal import configuration, table
-from livebox.keys import KEYS, Key, Value
+from livebox.key import Key, Value
+from livebox.keys import KEYS
 
 
 @click.command("config", help="Print the effective configuration. docs/configuration.md says what each key is for.")

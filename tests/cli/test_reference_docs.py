@@ -10,7 +10,8 @@ import yaml
 
 from livebox.codegen.reasons import ReasonsError, page
 from livebox.codegen.reference_docs import pages
-from livebox.keys import KEYS, Key
+from livebox.key import Key
+from livebox.keys import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = yaml.safe_load((ROOT / "openapi.yaml").read_text(encoding="utf-8"))

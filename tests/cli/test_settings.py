@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from livebox.keys import FITTING, KEYS, ORDERED, Key
+from livebox.key import Key
+from livebox.keys import FITTING, KEYS, ORDERED
 from livebox.settings import MASK, Settings, SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]

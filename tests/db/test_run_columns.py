@@ -77,6 +77,8 @@ COUNTS: dict[str, object] = {
     "halt_reason": "x",
     "detector": "x",
     "governance_events": "[]",
+    "spend_entries": 1,
+    "spend_tokens": 1,
 }
 # Signs of life, claim, token, checkpoint and ownership: outside of the version.
 FREE: dict[str, object] = {
@@ -98,7 +100,7 @@ FREE: dict[str, object] = {
 OTHER = {"state", "version", "duration_ms"}  # have tests of their own
 # What may still come when a run has ended.
 FINAL_SAVE = {"document", "document_as_of", "live_owner", "live_epoch", "live_version"}
-LATE = {"step_count", "reported_steps", "cost_micros", "currency", "cost_is_estimate"}
+LATE = {"step_count", "reported_steps", "cost_micros", "currency", "cost_is_estimate", "spend_entries", "spend_tokens"}
 
 
 @pytest.fixture

@@ -24,10 +24,11 @@ LIMITS: Final = {
     "run.interrupt_grace": 30,
     "run.stall_after": 300,
     "run.stale_after": 120,
+    "registered.stale_after": 600,
     "service.gap": 30,
     "event.body_max_bytes": 4096,
 }
-CAUSES: Final = ("undelivered", "unanswered", "uncancelled", "silent", "unmoved", "moving")
+CAUSES: Final = ("undelivered", "unanswered", "uncancelled", "silent", "abandoned", "unmoved", "moving")
 TABLES: Final = ("runs", "run_followups")
 
 # Of every kind: very many that are not due, whatever is usual about them, and a few that are. `n` tells them apart.
@@ -59,6 +60,11 @@ INSERT INTO livebox.run_followups (run_id, message_id, position, state, at, answ
 SELECT run, message, 1, CASE WHEN sort = 1 THEN 'delivered' ELSE 'pending' END, at, CASE WHEN state = 'waiting_input' THEN at END
   FROM (SELECT *, CASE WHEN due OR state = 'running' THEN now - interval '1 h' ELSE now END AS at FROM made) AS made
  WHERE state <> 'queued';
+INSERT INTO livebox.runs (id, agent_id, state, state_changed_at, trigger_kind, billing_mode_expected, queued_at, started_at,
+                          last_progress_at, registered_at, registered_by, agents)
+SELECT livebox.new_id(), %(agent)s, 'running', at, 'registration', 'organization', at, at,
+       CASE WHEN n < %(due)s THEN now - interval '1 h' ELSE now END, at, %(person)s, ARRAY[%(agent)s::uuid]
+  FROM (SELECT n, livebox.clock() AS now, livebox.clock() - interval '1 day' AS at FROM generate_series(0, %(active)s / 5) AS n) AS made;
 UPDATE livebox.service SET available_since = livebox.clock() - interval '1 day', touched_at = livebox.clock() + interval '1 day';
 SET session_replication_role = origin;
 ANALYZE;

@@ -10,7 +10,7 @@ import pytest
 from db import Database, DatabaseUnavailable
 from livebox.gateway.presence import Presence
 from livebox.invocations import Invocation
-from livebox.keys import Value
+from livebox.key import Value
 from livebox.settings import Settings
 from tests.fixtures.waiting import eventually
 from tests.runs.conftest import other, stage

@@ -17,7 +17,7 @@ from livebox.gateway.frames import Frame
 from livebox.gateway.work import Work
 from livebox.invocations import Invocation, Invocations
 from livebox.jobs.life import Life
-from livebox.keys import Value
+from livebox.key import Value
 from livebox.service import Service
 from livebox.settings import Settings
 from livebox.telemetry import Telemetry

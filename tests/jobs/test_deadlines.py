@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from livebox.telemetry import Telemetry
 from tests.jobs.watch import CANCEL, DELIVERY, MOMENT, STALE, STALL, Watch
 
 UNAVAILABLE = ("failed", "agent_unavailable")
+HOUR = 3600
 MONTH = 30 * 86400
 
 
@@ -315,6 +317,28 @@ async def test_registered_runs_have_none_of_these(watch: Watch, state: str) -> N
     assert [run["state"] for run in watch.stage.sql("SELECT state FROM livebox.runs")] == [state]
     (run,) = watch.stage.sql("SELECT id::text FROM livebox.runs")
     assert (await watch.reap(run["id"])).code == "no_content"
+
+
+async def test_a_registered_run_is_given_up_where_that_is_wanted(watch: Watch) -> None:
+    stage = watch.stage
+    watch = Watch(stage, registered__stale_after=HOUR)
+    for state in ("running", "queued"):
+        stage.sql(
+            "INSERT INTO livebox.runs (agent_id, state, trigger_kind, billing_mode_expected, queued_at, started_at,"
+            " last_progress_at, registered_at, registered_by, agents) SELECT %s, %s, 'registration', 'organization', t,"
+            " CASE WHEN %s = 'running' THEN t END, t, t, %s, ARRAY[%s::uuid] FROM (SELECT livebox.clock() AS t) AS now",
+            stage.id("lotse"), state, state, stage.id("alex"), stage.id("lotse"),
+        )  # fmt: skip
+    run = stage.sql("SELECT id::text, version FROM livebox.runs WHERE state = 'running'")[0]
+    watch.at(HOUR / 2)
+    caller, limits = (
+        {"principal": stage.id("lotse")},
+        watch.settings.limits(["registered.currency", "event.body_max_bytes"]),
+    )
+    args = {"run_id": run["id"], "body": {"steps": 1}, "limits": limits}
+    stage.sql("SELECT livebox.update_run(%s, %s)", json.dumps(caller), json.dumps(args))
+    await watch.holds_until(run["id"], HOUR * 1.5, ("failed", "stale"))
+    assert [row["state"] for row in stage.sql("SELECT state FROM livebox.runs ORDER BY state")] == ["failed", "queued"]
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

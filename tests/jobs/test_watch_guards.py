@@ -182,11 +182,18 @@ GUARDS = {
     ),
     "registered runs have no deadline": Guard(
         "reap_cause",
-        "OR p_run.trigger_kind = 'registration'",
+        "AND (p_limits->>'registered.stale_after')::double precision > 0",
         "",
         "deadlines",
         "test_registered_runs_have_none_of_these",
-        {"state": "queued"},
+        {"state": "running"},
+    ),
+    "but one that may be chosen": Guard(
+        "reap_cause",
+        "livebox.reap_at('registered.stale_after', greatest(v_moved, v_since), p_limits) <= p_now",
+        "false",
+        "deadlines",
+        "test_a_registered_run_is_given_up_where_that_is_wanted",
     ),
     "a cancel has a deadline": Guard(
         "reap_cause",

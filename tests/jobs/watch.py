@@ -9,7 +9,7 @@ from db import SYSTEM, Answer, Database
 from livebox.jobs.availability import Availability
 from livebox.jobs.life import REAP_LIMITS, Life
 from livebox.jobs.reaper import Reaper
-from livebox.keys import Value
+from livebox.key import Value
 from livebox.settings import Settings
 from tests.runs.stage import Stage, Work
 

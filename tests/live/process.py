@@ -12,7 +12,7 @@ from db import Answer, Caller, Database
 from generated.validators import checker
 from livebox.invocations import Invocation
 from livebox.jobs.life import Life
-from livebox.keys import Value
+from livebox.key import Value
 from livebox.live.difference import VOLATILE
 from livebox.live.entry import Entry
 from livebox.live.owner import new_owner

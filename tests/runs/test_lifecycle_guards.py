@@ -470,8 +470,8 @@ GUARDS = {
     ),
     "compaction at all": Guard(
         "record_run_step",
-        "livebox.compact_steps(livebox.count_step(v_run, 1, v_now), p_args->'limits')",
-        "livebox.count_step(v_run, 1, v_now)",
+        "PERFORM livebox.compact_steps(v_run, p_args->'limits');",
+        "",
         "steps",
         "test_oldest_finished_become_one_summary",
     ),
