@@ -15,7 +15,7 @@ from tests.demo.test_using import start, variables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
-EXAMPLE, QUESTION = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLE, QUESTION, REGISTERED = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 async def end_of(asking: Asking, program: str, text: str, folder: Path, answer: str = "") -> dict[str, Any]:
@@ -52,7 +52,27 @@ async def test_the_question_is_asked_and_answered(asking: Asking, tmp_path: Path
     assert (run["state"], run.get("summary")) == ("completed", "You chose b.")
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"run\.(\w+)[(. ]", PAGE))))
+async def test_a_registered_run_is_worked_on_by_two(asking: Asking, tmp_path: Path) -> None:
+    live = asking.live
+    more = {"TEXTER_TOKEN": live.tokens["texter"], "TEXTER": live.world.principals["texter"]}
+    env = variables(asking, "owner") | more
+    process = await start(sys.executable, "-c", REGISTERED, env=env, cwd=tmp_path)
+    output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    refused, unit = output.decode().splitlines()
+    assert refused == "the entry agent ends it, or who registered it"
+    assert unit.startswith("fleet terminal {")
+    assert "'tokens_used': 1400" in unit
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"^\| `(?:RegisteredRun\.)?(\w+)\(", PAGE, re.MULTILINE))))
+def test_what_the_page_names_of_registered_runs_is_there(name: str) -> None:
+    from livebox.client import RegisteredRun
+
+    assert hasattr(RegisteredRun, name)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"\brun\.(\w+)[(. ]", PAGE))))
 def test_what_the_page_names_is_there(name: str) -> None:
     from livebox.client import RunHandle
 
