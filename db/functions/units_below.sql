@@ -1,17 +1,25 @@
-CREATE OR REPLACE FUNCTION livebox.units_below(p_runs uuid[], p_most bigint) RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION livebox.units_below(p_runs uuid[], p_most bigint) RETURNS uuid[] LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     v_found uuid[];
     v_last  uuid[];
 BEGIN
-    v_last := ARRAY(SELECT s.id FROM livebox.agent_snapshots s
-                     WHERE s.parent IS NOT NULL AND "left"(s.parent, 36) = ANY (p_runs::text[]) AND s.parent ~ '^.{36}(:|$)'
-                     ORDER BY s.created_at, s.id LIMIT p_most);
+    -- One look into the index for each that is above, however many units there are.
+    v_last := ARRAY(SELECT below.id FROM unnest(p_runs::text[]) AS above
+                     CROSS JOIN LATERAL (
+                           SELECT s.id, s.created_at FROM livebox.agent_snapshots s
+                            WHERE s.parent IS NOT NULL AND "left"(s.parent, 36) = above AND s.parent ~ '^.{36}(:|$)'
+                            ORDER BY s.created_at, s.id LIMIT p_most) AS below
+                     ORDER BY below.created_at, below.id LIMIT p_most);
     v_found := v_last;
     WHILE cardinality(v_last) > 0 LOOP
-        v_last := ARRAY(SELECT s.id FROM livebox.agent_snapshots above
-                          JOIN livebox.agent_snapshots s ON s.parent = above.snapshot_id AND s.owner_id = above.owner_id
-                         WHERE above.id = ANY (v_last) AND s.id <> ALL (v_found)
-                         ORDER BY s.created_at, s.id LIMIT p_most - cardinality(v_found));
+        v_last := ARRAY(SELECT below.id FROM livebox.agent_snapshots above
+                         CROSS JOIN LATERAL (
+                               SELECT s.id, s.created_at FROM livebox.agent_snapshots s
+                                WHERE s.parent = above.snapshot_id AND s.owner_id = above.owner_id AND s.id <> ALL (v_found)
+                                ORDER BY s.created_at, s.id LIMIT p_most) AS below
+                         WHERE above.id = ANY (v_last)
+                         ORDER BY below.created_at, below.id LIMIT p_most - cardinality(v_found));
         v_found := v_found || v_last;
     END LOOP;
     RETURN v_found;

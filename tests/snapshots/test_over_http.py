@@ -430,8 +430,8 @@ def test_a_page_is_read_in_few_statements(stage: Stage, crowd: None, monkeypatch
         step = stage.step(held)["id"]
         patch(stage, held, jobs={"a": {"name": "x", "state": "running", "step_id": step}})
     called.clear()
-    page = stage.as_("robin").call("listAgentRunSnapshots", query={"limit": 40}).ok()
-    assert len(page["items"]) == 40
+    page = stage.as_("robin").call("listAgentRunSnapshots", query={"limit": 30}).ok()
+    assert len(page["items"]) == 30
     assert len(called) <= 2, called
 
 
