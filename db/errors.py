@@ -76,6 +76,8 @@ SQLSTATES: Final[Mapping[str, str]] = {
     "LB120": "internal_error",  # run_lost
     "LB121": "internal_error",  # run_reason
     "LB122": "internal_error",  # run_denial
+    "LB130": "snapshot_terminal",  # snapshot_terminal
+    "LB131": "internal_error",  # snapshot_write_once
 }
 """SQLSTATE raised by a guard of the schema -> problem code of the contract.
 

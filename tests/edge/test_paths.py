@@ -10,10 +10,9 @@ from generated.operations import OPERATIONS, Operation
 from tests.edge.samples import LISTS, SAMPLES
 from tests.fixtures.server import Clients
 
-# The id of a published unit is its publisher's own.
-WITH_ID = [
-    operation for operation in OPERATIONS.values() if "{" in operation.path and "{snapshot_id}" not in operation.path
-]
+OPAQUE = "{snapshot_id}"
+"""Ids of any scheme: those are no UUIDs."""
+WITH_ID = [operation for operation in OPERATIONS.values() if "{" in operation.path.replace(OPAQUE, "")]
 SLOT = re.compile(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}")
 
 # What stands in the place of an id -> the status; an id is a UUID in lower case and nothing else.
@@ -63,6 +62,19 @@ async def test_a_malformed_id_is_refused_by_its_name(clients: Clients, operation
             assert [(error["code"], error["parameter"]) for error in got.json["errors"]] == [("malformed_id", name)], (
                 text
             )
+
+
+@pytest.mark.parametrize(
+    "text", ["%20", "a%20b", "%00", "%0A", "%7F", "%C3%A4", "%FF", "%ED%A0%80", "%zz%20", "a" * 301]
+)
+async def test_an_id_of_any_scheme_is_visible_ascii(clients: Clients, text: str) -> None:
+    for operation in OPERATIONS.values():
+        if OPAQUE in operation.path:
+            sample = SAMPLES[operation.id]
+            path = operation.path.replace(OPAQUE, text)
+            got = await sample.send(clients["owner"], clients.live, path=path)
+            assert (got.status, got.code) == (400, "validation_failed"), text
+            assert [error["parameter"] for error in got.json["errors"]] == ["snapshot_id"], text
 
 
 @pytest.mark.parametrize("digits", ["upper", "lower"])
