@@ -220,7 +220,7 @@ class Edge:
         elif request.body_exists:
             errors += await self._bodies.refuse(request)
         if errors:
-            raise Refusal(_code_of(operation, errors), errors)
+            raise Refusal(code_of(operation, errors), errors)
         context = Context(
             self._plant,
             operation,
@@ -301,7 +301,8 @@ class Edge:
         return problem(envelope, "internal_error", detail="The response broke the contract; see the log.")
 
 
-def _code_of(operation: Operation, errors: list[FieldError]) -> str:
+def code_of(operation: Operation, errors: list[FieldError]) -> str:
+    """The problem code for what is wrong with parameters and body."""
     only_cursor = operation.cursor and all(error.where == "parameter" and error.name == "cursor" for error in errors)
     return "cursor_invalid" if only_cursor else "validation_failed"
 
