@@ -180,11 +180,12 @@ class Session:
         self._breaks = story.sessions % 2 == 1
         if story.ended:
             story.begin()
-        ready = {**self._book.frame("ready"), "seq": story.seq}
+        works = "capabilities" in frame
+        ready = {**self._book.frame("ready", "agent" if works else "person"), "seq": story.seq}
         ready["limits"] |= {"max_frame_bytes": self._gateway.max_frame_bytes, "focus_max": self._gateway.focus_max}
         self._send("ready", ready, frames.reply_to(frame))
         self._catch_up(story, frame.get("resume_after"))
-        if frame.get("capabilities", {}).get("invocations", 0):
+        if works and frame["capabilities"].get("invocations", 1):
             self._holds = True
             self._send("agent.invocation", self._book.frame("agent.invocation"))
             if self._script in OF_AGENTS:
