@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from generated.field_errors import FieldError
-from livebox.responses import JSON, PROBLEM_JSON, Refusal
+from generated.problems import PROBLEMS
+from livebox.responses import PROBLEM_JSON, Refusal, problem_document
 
 PREFER: Final = "Prefer"
 MAX_DETAIL: Final = 1000
@@ -44,21 +45,34 @@ def wanted(lines: Iterable[str]) -> Wanted:
     return Wanted(found.get("example", ""), found.get("code", ""))
 
 
-def examples(responses: Mapping[str, Any]) -> list[Example]:
-    """Every answer that an operation declares, the one that is given unasked first."""
+def examples(responses: Mapping[str, Any], codes: Iterable[str] = ()) -> list[Example]:
+    """Every answer that an operation declares, the one that is given unasked first.
+
+    `codes` are its problem codes. Problems that it does not have are left out of what several operations share, and
+    those that have no example are there by their code.
+    """
+    codes = list(codes)
     found = []
     for status in sorted(responses, key=int):
         headers = responses[status].get("headers", {})
         contents = responses[status].get("content", {})
-        named = [
+        there = [
             Example(int(status), media, name, example["value"], headers)
-            for media in (JSON, PROBLEM_JSON, *contents)
-            for name, example in contents.get(media, {}).get("examples", {}).items()
+            for media, content in contents.items()
+            for name, example in content["examples"].items()
+            if media != PROBLEM_JSON or example["value"]["code"] in codes
         ]
-        found += list({(example.media, example.name): example for example in named}.values())
-        if not named:
-            found.append(Example(int(status), "", "", None, headers))
+        shown = {example.value["code"] for example in there if example.media == PROBLEM_JSON}
+        if PROBLEM_JSON in contents:
+            missing = [code for code in codes if PROBLEMS[code][0] == int(status) and code not in shown]
+            there += [_problem(code, headers) for code in missing]
+        found += there or [Example(int(status), "", "", None, headers)]
     return found
+
+
+def _problem(code: str, headers: Mapping[str, Any]) -> Example:
+    document = problem_document(code, "", "")
+    return Example(document["status"], PROBLEM_JSON, code, document, headers)
 
 
 def choose(operation_id: str, known: list[Example], asked: Wanted) -> Example:

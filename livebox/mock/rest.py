@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -53,8 +54,19 @@ def anybody(token: str) -> dict[str, str]:
 class Body(JSONRequestBodyValidator):  # type: ignore[misc]
     """connexion's reading of a body, but for one that may be absent and is: connexion takes that for a null."""
 
+    _absent = False
+
+    async def _parse(self, stream: AsyncIterator[bytes], scope: Any) -> Any:
+        raw = b"".join([part async for part in stream])
+        self._absent = not raw
+
+        async def again() -> AsyncIterator[bytes]:
+            yield raw
+
+        return await super()._parse(again(), scope)
+
     def _validate(self, body: Any) -> Any:
-        return None if body is None and not self._required else super()._validate(body)
+        return None if self._absent and not self._required else super()._validate(body)
 
 
 class Share:
@@ -77,8 +89,10 @@ class Resolver(MockResolver):  # type: ignore[misc]
         """The value, status and headers of one answer."""
         share: Share = asked.scope["extensions"][EXTENSION]
         prefers = wanted(asked.headers.getlist(PREFER))
+        name = operation.operation_id
+        known = examples(operation.responses, OPERATIONS[name].problem_codes)
         try:
-            example = choose(operation.operation_id, examples(operation._responses), prefers)
+            example = choose(name, known, prefers)
         except Refusal as refusal:
             share.refusal = refusal
             return {}, refusal_status(refusal), {"Content-Type": PROBLEM_JSON}
@@ -87,7 +101,7 @@ class Resolver(MockResolver):  # type: ignore[misc]
         )
         headers = _headers(example)
         since = asked.headers.get("If-None-Match")
-        conditional = since and example.status == HTTPStatus.OK and "304" in operation._responses
+        conditional = since and example.status == HTTPStatus.OK and "304" in operation.responses
         if conditional and "ETag" in headers and responses.is_current(since, headers["ETag"].strip('"')):
             example = Example(HTTPStatus.NOT_MODIFIED, "", "", None, {})
         share.example = example
@@ -152,7 +166,8 @@ class Rest:
         answered = await ask(self._app, scope, raw)
         operation = OPERATIONS.get(routing.get("operation_id") or "")
         if operation is None:
-            return self._lost(request, envelope)
+            lost = self.lost(request.method, request.rel_url.raw_path, envelope)
+            return lost or problem(envelope, "not_found")
         refusal = refusal or await self._refusal(request, raw, operation)
         if answered.status == HTTPStatus.UNAUTHORIZED and share.example is None and not (refusal and _late(request)):
             return problem(envelope, "invalid_token")
@@ -171,10 +186,12 @@ class Rest:
         found = self._router.find(request.rel_url.raw_path)
         return await self._judge.refusal(Whole(request, raw, found[1] if found else {}), operation)
 
-    def _lost(self, request: Incoming, envelope: Envelope) -> Reply:
-        """The response where connexion found no operation."""
-        found = self._router.find(request.rel_url.raw_path)
-        return problem(envelope, "not_found") if found is None else not_allowed(envelope, found[0])
+    def lost(self, method: str, path: str, envelope: Envelope) -> Reply | None:
+        """The response where no operation is asked for; None where one is."""
+        found = self._router.find(path)
+        if found is None:
+            return problem(envelope, "not_found")
+        return None if method in found[0] else not_allowed(envelope, found[0])
 
     def _shown(self, answered: Answered, envelope: Envelope, share: Share) -> Reply:
         if share.refusal is not None:

@@ -45,7 +45,9 @@ class Mock:
     def refused(self, method: str, target: str) -> Reply:
         """The response to what was no HTTP request."""
         path = target.partition("?")[0].partition("#")[0]
-        return problem(_envelope(path), "validation_failed", detail="The request is not HTTP that this server takes.")
+        envelope = _envelope(path)
+        lost = self._rest.lost(method, path, envelope) if method and path.startswith("/") else None
+        return lost or problem(envelope, "validation_failed", detail="The request is not HTTP that this server takes.")
 
     def failed(self, path: str, error: BaseException | None) -> Reply:
         """The response when the mock itself fails."""
