@@ -46,7 +46,7 @@ contract-diff: $(VENV)/.dev ## what has changed in the contract since BASE (a gi
 contract-keep: $(VENV)/.dev ## keep the contract as that of its version, for a release
 	@$(BIN)/python -m tests.compatibility --keep
 
-lint: $(VENV)/.dev ## style, SQL rules, links and what must not be committed
+lint: $(VENV)/.dev ## style, SQL rules, rules and versions of the contract, links and what must not be committed
 	@failed=0; for check in 'ruff format --check .' 'ruff check .' 'python -m tests.checks'; do \
 		echo "$$check"; $(BIN)/$$check || failed=1; done; exit $$failed
 
