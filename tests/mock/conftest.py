@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from generated.validators import frame_errors
+from livebox.keys import Value
 from livebox.mock.gateway import Gateway
 from livebox.mock.server import server
 from livebox.settings import Settings
@@ -41,8 +42,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 class Playing:
     """A mock in a thread. `url` is where it listens."""
 
-    def __init__(self, *, gateway: bool = True, **settings: str) -> None:
-        overrides = {"http.host": "127.0.0.1", "http.port": 0, **{k.replace("__", "."): v for k, v in settings.items()}}
+    def __init__(self, *, gateway: bool = True, script: str = "run", **settings: Value) -> None:
+        overrides: dict[str, Value] = {"http.host": "127.0.0.1", "http.port": 0}
+        overrides |= {name.replace("__", "."): value for name, value in settings.items()}
+        self._script = script
         self._settings = Settings.load({}, overrides=overrides)
         self._gateway = gateway
         self._ready = threading.Event()
@@ -53,7 +56,7 @@ class Playing:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        gateway = Gateway(self._settings, pace=0.0) if self._gateway else None
+        gateway = Gateway(self._settings, self._script, pace=0.0) if self._gateway else None
         made = server(self._settings, gateway)
         await made.start()
         self.url = f"http://127.0.0.1:{made.port}"
@@ -68,9 +71,14 @@ class Playing:
         assert self._ready.wait(30), "the mock did not start"
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Have it stop."""
         self._loop.call_soon_threadsafe(self._over.set)
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
         self._thread.join(30)
+        assert not self._thread.is_alive()
 
 
 @pytest.fixture(scope="session")
