@@ -81,7 +81,7 @@ class Gateway:
 
     def script_of(self, token: str) -> str:
         """What a session with this token plays."""
-        named = token.removeprefix(TOKEN)
+        named = token.removeprefix(TOKEN).partition(".")[0]
         return named if token.startswith(TOKEN) and named in scripts() else self.script
 
     def _connection(self) -> Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +21,11 @@ RUN = "01933b7e-0000-7000-8000-000000000051"
 THREAD = "01933b7e-0000-7000-8000-000000000021"
 OTHER = "01933b7e-0000-7000-8000-0000000000ee"
 Frame = dict[str, Any]
+
+
+def own(script: str) -> str:
+    """A token that plays a script and that no other test has."""
+    return f"script-{script}.{uuid.uuid4()}"
 
 
 class Talk:
@@ -70,7 +76,7 @@ async def session(url: str) -> AsyncIterator[Talk]:
 async def test_a_run_goes_on_while_it_is_looked_at(mock: str) -> None:
     book = Book()
     async with session(mock) as talk:
-        assert (await talk.hello("goes on"))["principal"]["kind"] == "person"
+        assert (await talk.hello(own("run")))["principal"]["kind"] == "person"
         await talk.say({"type": "focus", "id": "f", "thread_ids": [THREAD, OTHER], "run_ids": [RUN, OTHER]})
         frames = await talk.until("event")
     assert frames[0] == {"type": "result", "reply_to": "f", "thread_ids": [THREAD], "run_ids": [RUN]}
@@ -81,7 +87,7 @@ async def test_a_run_goes_on_while_it_is_looked_at(mock: str) -> None:
 
 async def test_what_is_not_there_is_left_out(mock: str) -> None:
     async with session(mock) as talk:
-        await talk.hello("looks away")
+        await talk.hello(own("run"))
         await talk.say({"type": "focus", "id": "f", "run_ids": [OTHER]})
         await talk.say({"type": "ping", "id": "p"})
         assert await talk.hear() == {"type": "result", "reply_to": "f", "thread_ids": [], "run_ids": []}
@@ -93,19 +99,20 @@ async def test_what_is_not_there_is_left_out(mock: str) -> None:
 
 
 async def test_the_log_goes_on_where_it_was(mock: str) -> None:
+    token = own("run")
     async with session(mock) as talk:
-        assert (await talk.hello("reads on"))["seq"] == 44
+        assert (await talk.hello(token))["seq"] == 44
         await talk.say({"type": "focus", "run_ids": [RUN]})
         assert (await talk.until("event"))[-1]["event"]["seq"] == 45
     async with session(mock) as talk:
-        assert (await talk.hello("reads on", resume_after=43))["seq"] == 45
+        assert (await talk.hello(token, resume_after=43))["seq"] == 45
         assert [(await talk.hear())["event"]["seq"] for _ in range(2)] == [44, 45]
     for position in (7, 46):
         async with session(mock) as talk:
-            await talk.hello("reads on", resume_after=position)
+            await talk.hello(token, resume_after=position)
             assert await talk.hear() == {"type": "resync", "after": 45}
     async with session(mock) as talk:  # the run begins again, the log does not
-        await talk.hello("reads on")
+        await talk.hello(token)
         await talk.say({"type": "focus", "run_ids": [RUN]})
         frames = await talk.until("event")
         assert frames[0]["run"]["state"] == "running"
@@ -118,7 +125,7 @@ async def test_a_patch_is_applied_by_the_real_rules(mock: str) -> None:
                 "ops": [{"op": "add", "path": path, "value": "Counting"}], **more}  # fmt: skip
 
     async with session(mock) as talk:
-        await talk.hello("patches")
+        await talk.hello(own("run"))
         await talk.say(patch(4))
         problem = (await talk.hear())["problem"]
         assert problem["errors"][0]["pointer"] == "/invocation"
@@ -140,7 +147,7 @@ async def test_a_patch_is_applied_by_the_real_rules(mock: str) -> None:
 async def test_work_for_an_agent(mock: str) -> None:
     book = Book()
     async with session(mock) as talk:
-        assert (await talk.hello("agent", capabilities={}))["principal"]["kind"] == "agent"
+        assert (await talk.hello(own("run"), capabilities={}))["principal"]["kind"] == "agent"
         assert await talk.hear() == {"type": "agent.invocation", **book.frame("agent.invocation")}
         await talk.say({"type": "ack", "id": "a", "work": "invocation", "run_id": RUN})
         assert [(await talk.hear())["type"] for _ in range(2)] == ["result", "run.watched"]
@@ -156,7 +163,7 @@ async def test_work_for_an_agent(mock: str) -> None:
         await talk.say({"type": "ack", "id": "d", "work": "followup", "run_id": RUN, "message_id": OTHER})
         assert (await talk.hear())["followup"] == book.answer("ackFollowup")
     async with session(mock) as talk:
-        await talk.hello("idle agent", capabilities={"invocations": 0})
+        await talk.hello(own("run"), capabilities={"invocations": 0})
         await talk.say({"type": "ping"})
         assert (await talk.hear())["type"] == "pong"
 
@@ -164,7 +171,7 @@ async def test_work_for_an_agent(mock: str) -> None:
 @pytest.mark.parametrize(("script", "kind"), [("cancel", "run.cancel_requested"), ("followup", "run.followup")])
 async def test_an_agent_is_asked_for_more(mock: str, script: str, kind: str) -> None:
     async with session(mock) as talk:
-        await talk.hello(f"script-{script}", capabilities={"invocations": 1})
+        await talk.hello(own(script), capabilities={"invocations": 1})
         assert [(await talk.hear())["type"] for _ in range(2)] == ["agent.invocation", kind]
 
 
@@ -173,7 +180,7 @@ async def test_an_agent_is_asked_for_more(mock: str, script: str, kind: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in CLOSES if name != "invalid_token"])
 async def test_every_close_code_can_be_played(mock: str, name: str) -> None:
-    token = f"script-{name}"
+    token = own(name)
     async with session(mock) as talk:
         await talk.hello(token)
         await talk.say({"type": "focus", "run_ids": [RUN]})
@@ -193,7 +200,7 @@ async def test_every_close_code_can_be_played(mock: str, name: str) -> None:
 
 async def test_a_session_that_is_refused(mock: str) -> None:
     async with session(mock) as talk:
-        await talk.say({"type": "hello", "id": "h", "token": "script-invalid_token"})
+        await talk.say({"type": "hello", "id": "h", "token": own("invalid_token")})
         frames, code = await talk.rest()
     assert [frame["problem"]["code"] for frame in frames] == ["invalid_token"]
     assert code == 4501
@@ -201,7 +208,7 @@ async def test_a_session_that_is_refused(mock: str) -> None:
 
 async def test_a_session_that_is_cut(mock: str) -> None:
     async with session(mock) as talk:
-        await talk.hello("script-cut")
+        await talk.hello(own("cut"))
         await talk.say({"type": "focus", "run_ids": [RUN]})
         _, code = await talk.rest()
     assert code not in {close.code for close in CLOSES.values()}
@@ -209,14 +216,14 @@ async def test_a_session_that_is_cut(mock: str) -> None:
 
 async def test_a_log_that_no_longer_reaches_back(mock: str) -> None:
     async with session(mock) as talk:
-        await talk.hello("script-resync", resume_after=44)
+        await talk.hello(own("resync"), resume_after=44)
         assert await talk.hear() == {"type": "resync", "after": 44}
 
 
 async def test_a_script_for_all_sessions() -> None:
     with Playing(script="token_expired") as playing:
         async with session(playing.url) as talk:
-            await talk.hello("anybody")
+            await talk.hello(str(uuid.uuid4()))
             await talk.say({"type": "focus", "run_ids": [RUN]})
             assert (await talk.rest())[1] == CLOSES["token_expired"].code
 
@@ -224,7 +231,7 @@ async def test_a_script_for_all_sessions() -> None:
 async def test_a_mock_that_stops_says_so() -> None:
     with Playing() as playing:
         async with session(playing.url) as talk:
-            await talk.hello("waits")
+            await talk.hello(own("run"))
             playing.stop()
             frames, code = await talk.rest()
     assert [frame["reason"] for frame in frames] == ["shutdown"]
@@ -239,7 +246,7 @@ async def test_frames_that_break_the_contract(mock: str) -> None:
             "p",
             [{"code": "not_allowed_value", "pointer": "/type", "message": "The first frame is hello."}],
         )
-        await talk.hello("breaks")
+        await talk.hello(own("run"))
         for frame, code, pointer in (
             ({"type": "focus", "run_ids": ["x"]}, "malformed_id", "/run_ids/0"),
             ({"type": "focus", "more": 1}, "unknown_field", "/more"),
@@ -263,7 +270,7 @@ async def test_frames_that_break_the_contract(mock: str) -> None:
 )
 async def test_what_is_no_frame(mock: str, raw: str | bytes, name: str) -> None:
     async with session(mock) as talk:
-        await talk.hello("no frames")
+        await talk.hello(own("run"))
         await (talk.socket.send_bytes(raw) if isinstance(raw, bytes) else talk.socket.send_str(raw))
         assert (await talk.rest())[1] == CLOSES[name].code
 
@@ -277,18 +284,18 @@ async def test_who_says_nothing() -> None:
 # the client for Python
 
 
-@pytest.mark.parametrize("token", ["reader", "script-cut", "script-going_away"])
-async def test_the_client_follows_a_run_to_its_end(mock: str, token: str) -> None:
-    async with Livebox(mock, token) as livebox:
+@pytest.mark.parametrize("script", ["run", "cut", "going_away"])
+async def test_the_client_follows_a_run_to_its_end(mock: str, script: str) -> None:
+    async with Livebox(mock, own(script)) as livebox:
         sessions = []
         livebox.gateway.listen("ready", sessions.append)
         runs = [run async for run in livebox.follow_run(RUN)]
     assert (runs[-1]["version"], runs[-1]["state"]) == (6, "completed")
-    assert len(sessions) == (2 if token.startswith("script-") else 1)
+    assert len(sessions) == (1 if script == "run" else 2)
 
 
 async def test_the_client_does_not_come_back_where_it_should_not(mock: str) -> None:
-    async with Livebox(mock, "script-invalid_token") as livebox:
+    async with Livebox(mock, own("invalid_token")) as livebox:
         with pytest.raises(GatewayRefused):
             async for _ in livebox.follow_run(RUN):
                 pass
