@@ -27,6 +27,7 @@ from livebox.auth import INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
 from livebox.context import Arrived, Context, Plant
 from livebox.cursors import CursorInvalid
+from livebox.file import File
 from livebox.gateway.entrance import PATH as GATEWAY
 from livebox.gateway.entrance import UPGRADE, Entrance
 from livebox.invocations import Invocation, InvocationInvalid
@@ -34,7 +35,7 @@ from livebox.limits import Limit
 from livebox.log import about, logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
-from livebox.static import METHODS, File, files
+from livebox.static import METHODS, files
 from livebox.trace import Trace
 
 Handler = Callable[..., Awaitable[Answer]]
