@@ -24,8 +24,8 @@ JSON: Final = "application/json"
 NO_NULL: Final = "no null"
 """A rule for whole bodies, which a schema says only where it gives a type."""
 
-_ANNOTATIONS: Final = {"description", "default", "example", "examples", "x-patchable", "x-error-code", "title"}
-_KNOWN: Final = _ANNOTATIONS | {
+_ANNOTATIONS: Final = {"description", "default", "example", "examples", "title"}
+_KNOWN: Final = {
     "type", "enum", "const", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "required", "not",
     "properties", "additionalProperties", "propertyNames", "minProperties", "maxProperties", "items", "minItems",
     "maxItems", "uniqueItems", "oneOf", "anyOf", "allOf", "unevaluatedProperties",
@@ -50,6 +50,8 @@ _WRONG: Final[dict[str, tuple[Any, ...]]] = {
     "object": ([], "x"),
     "array": ({}, "x"),
 }
+#: (type, text) of values in _WRONG that a parameter may well have.
+_RIGHT: Final = {("integer", "7"), ("number", "7"), ("boolean", "true")}
 _NO_TIMES: Final = ("yesterday", "2026-02-30T09:30:00Z", "2026-11-02T09:30:00")
 
 Path_ = tuple[str | int, ...]
@@ -84,9 +86,14 @@ def node(pointer: str) -> tuple[str, Any]:
         key = token.replace("~1", "/").replace("~0", "~")
         found = found[int(key)] if isinstance(found, list) else found[key]
     if isinstance(found, dict) and "$ref" in found:
-        assert found.keys() - {"$ref"} <= _ANNOTATIONS, f"{pointer} has more than a reference"
+        assert not constraints(found) - {"$ref"}, f"{pointer} has more than a reference"
         return node(found["$ref"].removeprefix("#"))
     return pointer, found
+
+
+def constraints(schema: dict[str, Any]) -> set[str]:
+    """The keywords of a schema that decide what fits it."""
+    return {key for key in schema if key not in _ANNOTATIONS and not key.startswith("x-")}
 
 
 def step(pointer: str, *tokens: str | int) -> str:
@@ -109,7 +116,7 @@ def oracle(pointer: str) -> jsonschema_rs.Draft202012Validator:
 def whole(pointer: str) -> Any:
     """A value that fits the schema at a pointer, with every member that it may have."""
     pointer, schema = node(pointer)
-    assert schema.keys() <= _KNOWN, f"{pointer}: nothing is known of {sorted(schema.keys() - _KNOWN)}"
+    assert constraints(schema) <= _KNOWN, f"{pointer}: nothing is known of {sorted(constraints(schema) - _KNOWN)}"
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     for key in ("oneOf", "anyOf"):
@@ -144,6 +151,8 @@ def _object(pointer: str, schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema.get("additionalProperties"), dict):
         name = whole(step(pointer, "propertyNames")) if "propertyNames" in schema else "abc"
         made[name] = whole(step(pointer, "additionalProperties"))
+    if len(made) < schema.get("minProperties", 0):
+        made |= {f"k{number}": 1 for number in range(schema["minProperties"])}
     return made
 
 
@@ -153,7 +162,7 @@ def _object(pointer: str, schema: dict[str, Any]) -> dict[str, Any]:
 def broken(pointer: str, value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, str, Any]]:
     """(where, which constraint, what stands there instead) for each constraint that a value of this schema keeps."""
     pointer, schema = node(pointer)
-    assert schema.keys() <= _KNOWN, f"{pointer}: nothing is known of {sorted(schema.keys() - _KNOWN)}"
+    assert constraints(schema) <= _KNOWN, f"{pointer}: nothing is known of {sorted(constraints(schema) - _KNOWN)}"
     for kind in [schema["type"]] if "type" in schema else []:
         for wrong in _WRONG[kind]:
             yield path, step(pointer, "type"), wrong
@@ -288,6 +297,7 @@ class Operation:
         security = raw.get("security", DOCUMENT["security"])
         self.schemes = {name for requirement in security for name in requirement}
         self.public = not security or not all(security)  # in one way to come in at least nothing is needed
+        self.held = bool(security) and all("invocation" in requirement for requirement in security)
         self.parameters = list(self._parameters(path, raw))
         self.body = ""
         self.body_required = False
@@ -316,7 +326,7 @@ class Operation:
         headers: dict[str, str] | None = None,
     ) -> Case:
         """A request that is valid but for what is said; without `rule` it is valid."""
-        given = {p.name: str(p.example) for p in self.parameters} | (values or {})
+        given = {p.name: in_text(p.example) for p in self.parameters} | (values or {})
         given.pop(drop, None)
         target = self.path
         for p in self.parameters:
@@ -349,7 +359,7 @@ class Operation:
         yield self.case("unknown parameter", "unknown parameter", more="zz_unknown=1")
         if self.schemes and not self.public:
             yield self.case("no token", "no token", drop="Authorization")
-        if "invocation" in self.schemes:
+        if self.held:
             yield self.case("no invocation token", "no token", drop="Livebox-Invocation")
         yield from self._bodies() if self.body else [self.case("a body", "a body where none is taken", body=b"{}")]
 
@@ -357,13 +367,13 @@ class Operation:
         if p.required and p.place != "path":
             yield self.case(f"without {p.name}", f"{p.place} required", drop=p.name)
         if p.place == "query":
-            text = urlencode({p.name: p.example})
+            text = urlencode({p.name: in_text(p.example)})
             yield self.case(f"{p.name} twice", "repeated parameter", more=text)
         for _, rule, wrong in broken(p.schema, p.example):
             kind = node(p.schema)[1]["type"]
-            text = wrong if isinstance(wrong, str) else json.dumps(wrong)
-            if rule.endswith("/type") and (kind == "string" or text == "7"):
-                continue  # any text is a string, and this one a number
+            text = in_text(wrong)
+            if rule.endswith("/type") and (kind == "string" or (kind, text) in _RIGHT):
+                continue  # as a text it is right
             if p.place == "path" and (not text or "/" in text):
                 continue  # another path
             if p.place == "header" and (not text.isprintable() or text != text.strip() or not text.isascii()):
@@ -425,6 +435,11 @@ def _twice(value: Any) -> bytes:
     text = json.dumps(value)
     name = next(iter(value))
     return f"{text[:-1]}, {json.dumps(name)}: {json.dumps(value[name])}}}".encode()
+
+
+def in_text(value: Any) -> str:
+    """A value as a parameter has it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def operations() -> list[Operation]:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from generated.validators import frame_errors
-from livebox.keys import Value
 from livebox.mock.gateway import Gateway
 from livebox.mock.server import server
 from livebox.settings import Settings
@@ -42,8 +41,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 class Playing:
     """A mock in a thread. `url` is where it listens."""
 
-    def __init__(self, *, gateway: bool = True, script: str = "run", **settings: Value) -> None:
-        overrides: dict[str, Value] = {"http.host": "127.0.0.1", "http.port": 0}
+    def __init__(self, *, gateway: bool = True, script: str = "run", **settings: Any) -> None:
+        overrides: dict[str, Any] = {"http.host": "127.0.0.1", "http.port": 0}
         overrides |= {name.replace("__", "."): value for name, value in settings.items()}
         self._script = script
         self._settings = Settings.load({}, overrides=overrides)

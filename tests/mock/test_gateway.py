@@ -14,7 +14,9 @@ import pytest
 
 from generated.gateway_messages import CLOSES
 from livebox.client import Adapter, GatewayRefused, Livebox, RunHandle
+from livebox.mock.gateway import STORIES_MAX, Gateway
 from livebox.mock.script import Book, scripts
+from livebox.settings import Settings
 from tests.mock.conftest import Playing
 
 RUN = "01933b7e-0000-7000-8000-000000000051"
@@ -315,6 +317,25 @@ async def test_an_adapter_works(mock: str) -> None:
 
     await asyncio.wait_for(adapter.serve(), 30)
     assert heard == ["Which files changed this week?"]
+
+
+async def test_a_frame_that_would_break_the_contract_is_not_sent(mock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Book, "bye", lambda self, close: {"reason": "no reason", "retry_after_ms": 1})
+    async with session(mock) as talk:
+        await talk.hello(own("restart"))
+        await talk.say({"type": "focus", "run_ids": [RUN]})
+        frames, code = await talk.rest()
+    assert "bye" not in {frame["type"] for frame in frames}
+    assert code == CLOSES["internal_error"].code
+
+
+def test_clients_that_were_here_long_ago_are_forgotten() -> None:
+    gateway = Gateway(Settings.load({}))
+    first = gateway.story("first")
+    assert gateway.story("first") is first
+    for number in range(STORIES_MAX):
+        gateway.story(str(number))
+    assert gateway.story("first") is not first
 
 
 def test_every_script_can_be_chosen_by_a_token() -> None:
