@@ -22,6 +22,7 @@ class Operations:
         self._old, self._new = old, new
         self._schemas = schemas
         self._report = report
+        self._answers: list[tuple[str, str, Part, Part]] = []
 
     def compare(self) -> None:
         """Report what has changed."""
@@ -33,6 +34,11 @@ class Operations:
         for key in was:
             if key in now:
                 self._operation(was[key], now[key])
+        # What is answered first and problems after it: what both hold is told of the better place.
+        for identity, status, before, after in sorted(self._answers, key=lambda answer: answer[1] >= "3"):
+            self._report.used_by = f"{identity} response {status}"
+            self._content(before, after, RESPONSE)
+            self._headers(before, after)
         self._report.used_by = ""
         self._problems()
         self._schemes()
@@ -156,11 +162,9 @@ class Operations:
             self._say(level, "status.added", f"{status} may be answered", pointer, direction=RESPONSE)
         for status in was:
             if status in now:
-                self._report.used_by = f"{identity} response {status}"
                 before = self._old.follow(below(old, "responses", status))
                 after = self._new.follow(below(new, "responses", status))
-                self._content(before, after, RESPONSE)
-                self._headers(before, after)
+                self._answers.append((identity, status, before, after))
 
     def _headers(self, old: Part, new: Part) -> None:
         was, now = ({name.lower(): name for name in part.schema.get("headers", {})} for part in (old, new))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from jsonschema import Draft202012Validator
+
 from livebox.codegen.documents import Documents, escape, is_reference, resolve
 
 ALL_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean"})
@@ -136,7 +138,15 @@ class View:
         if not lists:
             return None
         sets = [{json.dumps(value, sort_keys=True): value for value in values} for values in lists]
-        return {text: value for text, value in sets[0].items() if all(text in other for other in sets)}
+        everywhere = {text: value for text, value in sets[0].items() if all(text in other for other in sets)}
+        return {text: value for text, value in everywhere.items() if self._fits(value)}
+
+    def _fits(self, value: Any) -> bool:
+        """Whether a listed value keeps what is said beside the list."""
+        rules = [
+            {keyword: part.schema} for keyword in (*LOWER, *UPPER, "type", "pattern") for part in self.all(keyword)
+        ]
+        return Draft202012Validator({"allOf": rules}).is_valid(value)
 
     def limit(self, keyword: str) -> float | None:
         """The narrowest of a limit."""

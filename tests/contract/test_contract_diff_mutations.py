@@ -15,7 +15,7 @@ from tests.compatibility.contracts import compare
 from tests.compatibility.report import ADDITIVE, BREAKING, DOCS, LEVELS, REQUEST, RESPONSE, worst
 
 DOCUMENTS = load(Path(__file__).parents[2])
-SAMPLES = 3  # a kind of change and run; the places differ from run to run
+SAMPLES = 2  # a kind of change and run; the places differ from run to run
 
 
 class Mutation(NamedTuple):
@@ -151,7 +151,7 @@ def test_no_change_of_any_place_goes_unseen() -> None:
         if isinstance(value, str)
         and pointer.rpartition("/")[2] in ("description", "summary", "title", "pattern", "meaning")
     ]
-    for file, pointer in choose.sample(leaves, 5):
+    for file, pointer in choose.sample(leaves, 4):
         parent, _, key = pointer.rpartition("/")
         made = _mutated((file, parent), lambda node, key=key: node.pop(key))
         assert compare(DOCUMENTS, made), f"{file} {pointer}, seed {seed}"
