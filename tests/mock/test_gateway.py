@@ -196,6 +196,8 @@ async def test_every_close_code_can_be_played(mock: str, name: str) -> None:
         await talk.hello(token, resume_after=44)
         await talk.say({"type": "focus", "run_ids": [RUN]})
         frames = await talk.until("event")
+        await talk.say({"type": "ping", "id": "p"})
+        assert await talk.hear() == {"type": "pong", "reply_to": "p"}
     assert [frame.get("version") for frame in frames[1:-1]] == [6]
     assert frames[0]["run"]["version"] == 5
 

@@ -13,7 +13,8 @@ import pytest
 from generated.problems import PROBLEMS
 from livebox.mock.prefer import Wanted, choose, examples, wanted
 from livebox.responses import PROBLEM_JSON, Refusal
-from tests.contract.parity_corpus import DOCUMENT, Operation, node, operations, step
+from tests.contract.parity_corpus import Operation, operations
+from tests.contract.parity_values import DOCUMENT, node, step
 from tests.fixtures.wire import Answered
 from tests.mock.conftest import Playing
 
@@ -119,6 +120,7 @@ def test_a_name_of_another_status_is_found(client: Client) -> None:
         ("code=418", ["'418'", "200: running", "304"]),
         ("code=404, example=running", ["'running'", "404: absent"]),
         ("code=2xx", ["'2xx'"]),
+        ("example=cursor", ["'cursor'", "400: field;"]),  # of others with which the response is shared
     ],
 )
 def test_what_the_operation_does_not_have_is_named(client: Client, prefer: str, words: list[str]) -> None:
@@ -202,6 +204,15 @@ def test_other_media_types_and_large_bodies(client: Client) -> None:
     )
     client.ask("POST", "/v1/spaces", typed, b" " * (1024**2 + 1)).refused(413, "body_too_large")
     client.ask("POST", "/v1/spaces", typed, b'{"name": "a\\u0000"}').refused(400, "validation_failed")
+
+
+def test_a_body_in_chunks(mock: str) -> None:
+    parts = urlsplit(mock)
+    assert parts.hostname
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 0, timeout=30)
+    typed = {**BEARER, "Content-Type": "application/json"}
+    connection.request("POST", "/v1/spaces", iter([b'{"name"', b': "x"}']), typed, encode_chunked=True)
+    assert connection.getresponse().status == 201
 
 
 def test_a_patch_of_what_may_not_be_patched(client: Client) -> None:
