@@ -13,10 +13,10 @@ KILLS ?= 500
 HISTORIES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage soak serve pictures generate lint format types imports bench clean
+.PHONY: help demo test coverage soak serve pictures generate contract-diff contract-keep lint format types imports bench clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 demo: $(VENV)/.runtime ## start a server with a real agent and watch one run live, on the page and here
 	@$(BIN)/livebox demo $(DEMO_ARGS)
@@ -40,7 +40,13 @@ pictures: $(VENV)/.dev ## take the pictures of the page in docs/images from a ru
 generate: $(VENV)/.dev ## make generated/ and the reference pages from the contract and the key declarations
 	$(BIN)/python -m livebox.codegen
 
-lint: $(VENV)/.dev ## style, SQL rules, links and what must not be committed
+contract-diff: $(VENV)/.dev ## what has changed in the contract since BASE (a git revision, else the last release); fails where it breaks clients
+	@$(BIN)/python -m tests.compatibility $(if $(BASE),--base '$(BASE)') $(DIFF_ARGS)
+
+contract-keep: $(VENV)/.dev ## keep the contract as that of its version, for a release
+	@$(BIN)/python -m tests.compatibility --keep
+
+lint: $(VENV)/.dev ## style, SQL rules, rules and versions of the contract, links and what must not be committed
 	@failed=0; for check in 'ruff format --check .' 'ruff check .' 'python -m tests.checks'; do \
 		echo "$$check"; $(BIN)/$$check || failed=1; done; exit $$failed
 

@@ -66,10 +66,10 @@ class Bodies:
             )
         media = headers.get(hdrs.CONTENT_TYPE, "")
         if media not in _PLAIN and not _is_taken(media, operation.body_media):
-            if not media and not (await self._bytes(request)):
+            if not media and not (await self.bytes_of(request)):
                 return _absent(operation)
             raise Refusal("unsupported_media_type", headers={"Accept": ", ".join(operation.body_media)})
-        raw = await self._bytes(request)
+        raw = await self.bytes_of(request)
         if not raw:
             return _absent(operation)
         try:
@@ -83,11 +83,12 @@ class Bodies:
 
     async def refuse(self, request: web.BaseRequest) -> list[FieldError]:
         """The error of a body where the operation takes none; nothing may be ignored in silence."""
-        if request.body_exists and await self._bytes(request):
+        if request.body_exists and await self.bytes_of(request):
             return [field_error("unknown_field", "pointer", "")]
         return []
 
-    async def _bytes(self, request: web.BaseRequest) -> bytes:
+    async def bytes_of(self, request: web.BaseRequest) -> bytes:
+        """The body as it came. Raises Refusal for one that is too large or does not arrive."""
         content = request.content
         if content.is_eof():
             # Everything is here already, which is the rule for small bodies.

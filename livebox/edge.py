@@ -27,6 +27,7 @@ from livebox.auth import INVALID, Authenticator, Unauthenticated
 from livebox.bodies import Bodies
 from livebox.context import Arrived, Context, Plant
 from livebox.cursors import CursorInvalid
+from livebox.file import File
 from livebox.gateway.entrance import PATH as GATEWAY
 from livebox.gateway.entrance import UPGRADE, Entrance
 from livebox.invocations import Invocation, InvocationInvalid
@@ -34,7 +35,7 @@ from livebox.limits import Limit
 from livebox.log import about, logger
 from livebox.responses import Envelope, Refusal, Reply, problem
 from livebox.router import Router
-from livebox.static import METHODS, File, files
+from livebox.static import METHODS, files
 from livebox.trace import Trace
 
 Handler = Callable[..., Awaitable[Answer]]
@@ -220,7 +221,7 @@ class Edge:
         elif request.body_exists:
             errors += await self._bodies.refuse(request)
         if errors:
-            raise Refusal(_code_of(operation, errors), errors)
+            raise Refusal(code_of(operation, errors), errors)
         context = Context(
             self._plant,
             operation,
@@ -311,7 +312,8 @@ class Edge:
         return problem(envelope, "internal_error", detail="The response broke the contract; see the log.")
 
 
-def _code_of(operation: Operation, errors: list[FieldError]) -> str:
+def code_of(operation: Operation, errors: list[FieldError]) -> str:
+    """The problem code for what is wrong with parameters and body."""
     only_cursor = operation.cursor and all(error.where == "parameter" and error.name == "cursor" for error in errors)
     return "cursor_invalid" if only_cursor else "validation_failed"
 

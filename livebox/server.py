@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -13,7 +13,8 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
-from livebox.edge import Edge, Incoming
+from livebox.edge import Incoming
+from livebox.responses import Reply
 
 MAX_LINE: Final = 8190
 """Bytes of the longest request line and of the longest header."""
@@ -25,6 +26,22 @@ LINGER: Final = 2.0
 
 # The parser's message about a method it does not know quotes the request line.
 _QUOTED_LINE: Final = re.compile(r"b['\"]([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) (\S{1,2000}) HTTP/1\.[01]")
+
+
+class Answering(Protocol):
+    """What answers the requests: the edge, or what stands in for it."""
+
+    async def handle(self, request: Incoming) -> web.StreamResponse:
+        """The response to one request, whatever becomes of it."""
+        ...
+
+    def refused(self, method: str, target: str) -> Reply:
+        """The response to what was no HTTP request."""
+        ...
+
+    def failed(self, path: str, error: BaseException | None) -> Reply:
+        """The response when the server fails where no request of an operation is."""
+        ...
 
 
 class Connection(RequestHandler):
@@ -55,9 +72,9 @@ class Connection(RequestHandler):
 
 
 class Listener(web.Server):
-    """Makes the connections, and the requests that an Edge answers."""
+    """Makes the connections, and the requests that `edge` answers."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: Answering) -> None:
         super().__init__(
             edge.handle,  # type: ignore[arg-type]  # the request is of our own factory
             request_factory=self._incoming,
@@ -89,7 +106,7 @@ class Listener(web.Server):
 class Server:
     """Listens while it is started. `grace` is how many seconds the end waits for requests that were accepted."""
 
-    def __init__(self, edge: Edge, host: str, port: int, grace: float) -> None:
+    def __init__(self, edge: Answering, host: str, port: int, grace: float) -> None:
         self._edge = edge
         self._host = host
         self._port = port

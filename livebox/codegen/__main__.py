@@ -10,6 +10,7 @@ from livebox.codegen.documents import DocumentError, load
 from livebox.codegen.output import differences, files, write
 from livebox.codegen.reasons import ReasonsError
 from livebox.codegen.reasons import page as reasons
+from livebox.codegen.reference_pages import pages as reference
 from livebox.codegen.state_diagram import DiagramError
 from livebox.codegen.state_diagram import pages as diagram
 
@@ -21,9 +22,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[2], help="the folder of the documents")
     options = parser.parse_args(arguments)
     try:
-        wanted = files(load(options.root))
+        documents = load(options.root)
+        wanted = files(documents)
         if (options.root / "db" / "migrations").is_dir():
-            wanted |= diagram(options.root) | reasons(options.root)
+            wanted |= diagram(options.root) | reasons(options.root) | reference(documents)
     except (DocumentError, DiagramError, ReasonsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

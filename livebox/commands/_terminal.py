@@ -78,3 +78,9 @@ def database(settings: Settings, *, keep: bool = False, existing: bool = False) 
             yield dsn
     except (DatabaseError, EmbeddedError) as error:
         raise click.ClickException(f"the database: {error}") from error
+
+
+def listening(what: str, host: str, port: int) -> str:
+    """The line that says where a server listens."""
+    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"{what} listens on http://{shown}:{port} (Ctrl-C stops it)"

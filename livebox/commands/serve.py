@@ -10,7 +10,7 @@ import uvloop
 
 from livebox import log
 from livebox.app import App, StartError, serve
-from livebox.commands._terminal import configuration, database
+from livebox.commands._terminal import configuration, database, listening
 from livebox.jwks import KeySetError
 from livebox.keyring import KeyringError
 from livebox.settings import Settings
@@ -56,6 +56,4 @@ def _wait_with_signals() -> list[int]:
 
 
 def _announce(settings: Settings, app: App) -> None:
-    host = settings.text("http.host")
-    shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104
-    click.echo(f"Livebox listens on http://{shown}:{app.port} (Ctrl-C stops it)")
+    click.echo(listening("Livebox", settings.text("http.host"), app.port))

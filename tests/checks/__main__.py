@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.checks import committed, links, names, sql
+from tests.checks import api_rules, committed, links, names, release, sql
 from tests.checks.tree import Tree
 
-CHECKS = (committed, links, names, sql)
+CHECKS = (api_rules, committed, links, names, release, sql)
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.checks import committed, links, names, sql
+from tests.checks import committed, links, names, release, sql
 from tests.checks.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ def make(tmp_path: Path) -> Make:
     return made
 
 
-@pytest.mark.parametrize("check", [committed, links, names, sql], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [committed, links, names, release, sql], ids=lambda check: check.__name__)
 def test_this_working_copy_is_clean(check: ModuleType) -> None:
     assert list(check.problems(Tree(ROOT))) == []
 

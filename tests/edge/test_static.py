@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import livebox
-from livebox.static import MEDIA, files
+from livebox.file import MEDIA
+from livebox.static import page
 from tests.fixtures.server import Clients
 
 WEB = Path(livebox.__file__).parent / "web"
@@ -17,7 +18,7 @@ PATHS = {"/" if file.name == "index.html" else f"/web/{file.name}": file for fil
 
 
 def test_all_of_the_folder_is_served_and_nothing_else() -> None:
-    assert {path for path, _ in files()} == set(PATHS)
+    assert {path for path, _ in page()} == set(PATHS)
     assert {file.suffix for file in PATHS.values()} <= set(MEDIA)
 
 

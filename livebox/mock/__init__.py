@@ -1,0 +1,1 @@
+"""A server without a database that answers with the examples of the contract. `livebox mock` runs it."""
