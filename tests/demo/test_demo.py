@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from db.embedded import Server
+from tests.fixtures.serving import CHECKED
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120
@@ -35,7 +36,7 @@ class Demo:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "livebox", "demo", *options],
             cwd=ROOT,
-            env=clean | {"TMPDIR": str(temporary)} | variables,
+            env=clean | CHECKED | {"TMPDIR": str(temporary)} | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
