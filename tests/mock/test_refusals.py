@@ -23,7 +23,8 @@ def told(reply: Any) -> tuple[int, dict[str, Any], dict[str, str]]:
     assert isinstance(reply, Reply)
     problem = json.loads(reply.body)
     del problem["request_id"]
-    return reply.status, problem, {name: reply.headers[name] for name in TOLD if name in reply.headers}
+    headers = reply.headers
+    return reply.status, problem, {name: headers[name] for name in TOLD if name in headers}
 
 
 async def test_every_broken_request_is_refused_as_in_production() -> None:
