@@ -9,6 +9,7 @@ pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.stage",
     "tests.fixtures.serving",
+    "tests.fixtures.readers",
 ]
 
 

@@ -23,7 +23,10 @@ class Answered(NamedTuple):
 
 
 def scope_of(request: Incoming, raw: bytes, extensions: dict[str, Any]) -> Scope:
-    """The request as ASGI has it; the application and who asks it share `extensions`."""
+    """The request as ASGI has it; the application and who asks it share `extensions`.
+
+    But for one thing: a slash that was encoded stays within its part of the path, as in production.
+    """
     url = request.rel_url
     headers = [(name.lower(), value) for name, value in request.raw_headers if name.lower() not in _FRAMING]
     if raw:
@@ -34,7 +37,7 @@ def scope_of(request: Incoming, raw: bytes, extensions: dict[str, Any]) -> Scope
         "http_version": "1.1",
         "method": request.method,
         "scheme": "http",
-        "path": unquote(url.raw_path, errors="replace"),
+        "path": "/".join(unquote(part, errors="replace").replace("/", "%2F") for part in url.raw_path.split("/")),
         "raw_path": url.raw_path.encode("utf-8", "surrogateescape"),
         "query_string": url.raw_query_string.encode("utf-8", "surrogateescape"),
         "root_path": "",

@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from generated.field_errors import FieldError, field_error
 from generated.gateway_messages import CLOSES
 from generated.validators import frame_errors
-from livebox.edge import Incoming
+from livebox.edge import Incoming, printable
 from livebox.gateway import frames
 from livebox.gateway.connection import Connection, Gathering
 from livebox.gateway.frames import FrameRefused, TextInvalid
@@ -81,8 +81,13 @@ class Gateway:
 
     def script_of(self, token: str) -> str:
         """What a session with this token plays."""
+        if not token.startswith(TOKEN):
+            return self.script
         named = token.removeprefix(TOKEN).partition(".")[0]
-        return named if token.startswith(TOKEN) and named in scripts() else self.script
+        if named in scripts():
+            return named
+        _log.warning("unknown_script", script=printable(named), there=scripts())
+        return self.script
 
     def _connection(self) -> Connection:
         return Connection(self._gathering, max_frame_bytes=self.max_frame_bytes, hard=self._hard)
@@ -138,6 +143,7 @@ class Session:
     # what comes in
 
     def _take(self, raw: bytes) -> None:
+        frame: dict[str, Any] = {}
         try:
             frame = frames.read(raw)
             if self._story is None and (wrong := not_hello(frame["type"])):
@@ -152,6 +158,9 @@ class Session:
                 self.leave("bad_frames")
         except PatchRefused as refused:
             self._refuse(refused.code, frame, refused.errors, detail=refused.detail, extra=refused.extra)
+        except Exception as error:
+            _log.error("frame_failed", frame=frame.get("type"), exc_info=error)
+            self._refuse("internal_error", frame)
 
     def _refuse(self, code: str, frame: Mapping[str, Any], errors: Any = (), **more: Any) -> None:
         problem = problem_document(code, frames.PATH, new_request_id(), errors=errors, **more)

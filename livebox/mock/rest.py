@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -43,12 +44,14 @@ _OWN: Final = frozenset({"request-id", "etag", "content-type"})
 _CODES: Final = {400: "validation_failed", 401: "invalid_token", 404: "not_found", 413: "body_too_large",
                  415: "unsupported_media_type"}  # fmt: skip
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*").fullmatch
+
 _log = logger("mock")
 
 
-def anybody(token: str) -> dict[str, str]:
-    """Whose token this is: the mock takes any."""
-    return {"sub": token}
+def anybody(token: str) -> dict[str, str] | None:
+    """Whose token this is: the mock takes any that has the form of one (RFC 6750)."""
+    return {"sub": token} if _TOKEN(token) else None
 
 
 class Body(JSONRequestBodyValidator):  # type: ignore[misc]

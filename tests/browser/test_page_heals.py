@@ -14,7 +14,7 @@ from livebox.auth import new_token, token_hash
 from tests.browser.chromium import Chromium, Page
 from tests.browser.conftest import BROWSER, Agent, Sit, at_version, box, in_state
 from tests.fixtures.server import Live
-from tests.fixtures.serving import Serving, Spawn
+from tests.fixtures.serving import CHECKED, Serving, Spawn
 from tests.fixtures.stage import Stage
 from tests.fixtures.wire import fresh
 
@@ -126,7 +126,7 @@ async def test_a_gap_is_fetched(sit: Sit, running: Running) -> None:
 async def test_a_killed_server_comes_back_and_two_browsers_heal(
     chromium: Chromium, spawn: Spawn, data: Path, database_dsn: str
 ) -> None:
-    variables = {"LIVEBOX_DATA": str(data), "DATABASE_URL": database_dsn}
+    variables = {"LIVEBOX_DATA": str(data), "DATABASE_URL": database_dsn, **CHECKED}
     server = spawn(**variables).ready()
     world = World(server)
     run = world.run()

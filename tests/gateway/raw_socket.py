@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tests.fixtures.received import KEPT, Frame
 from tests.fixtures.server import PATIENCE, Live
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -36,9 +37,13 @@ class Raw:
         self.reader = reader
         self.writer = writer
         self.got: list[Got] = []
+        self._left = False
 
     def send(self, payload: bytes, opcode: int = TEXT, *, fin: bool = True, rsv: int = 0, mask: bool = True) -> None:
         """Write one frame."""
+        self._left = self._left or opcode == CLOSE
+        if opcode == TEXT and fin and not rsv and mask:
+            KEPT.frames.append(Frame("client", payload))
         self.writer.write(frame(payload, opcode, fin=fin, rsv=rsv, mask=mask))
 
     def say(self, kind: str, **members: Any) -> None:
@@ -58,6 +63,8 @@ class Raw:
                     (length,) = struct.unpack("!Q", await self.reader.readexactly(8))
                 found = Got(first & 0xF, await self.reader.readexactly(length))
                 self.got.append(found)
+                if found.opcode == CLOSE and found.payload and not self._left:
+                    KEPT.closes.append(code_of(found.payload))
                 if found.opcode != PING:
                     return found
 
@@ -73,7 +80,7 @@ class Raw:
         """The close code; what comes before it is in `got`."""
         while (found := await self.next()).opcode != CLOSE:
             pass
-        return int(struct.unpack("!H", found.payload[:2])[0])
+        return code_of(found.payload)
 
     async def over(self) -> bool:
         """Wait until the server has closed the connection."""
@@ -81,6 +88,11 @@ class Raw:
             while await self.reader.read(65536):
                 pass
         return True
+
+
+def code_of(payload: bytes) -> int:
+    """The code in the payload of a close frame."""
+    return int.from_bytes(payload[:2], "big")
 
 
 def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True, rsv: int = 0, mask: bool = True) -> bytes:

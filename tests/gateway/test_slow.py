@@ -176,6 +176,16 @@ async def test_who_stays_behind_for_too_long_is_cut_off(devices: Devices, stage:
     deaf.socket.close()
 
 
+async def test_who_reads_again_at_the_last_moment_is_told_why(devices: Devices, stage: Stage, live: Live) -> None:
+    agent = await agent_of(devices, stage)
+    deaf = Deaf(live, "owner")
+    session = await deaf.enter(run_ids=[agent.held.id])
+    while not session.stale:
+        await agent.patch(20)
+    await eventually(lambda: session.connection.ending)
+    assert await (await deaf.listen()).closed() == CLOSES["slow_consumer"].code
+
+
 async def test_beyond_the_hard_cap_it_is_cut_at_once(devices: Devices, stage: Stage, live: Live) -> None:
     """What must arrive and is not taken: no more of it than the cap."""
     deaf = Deaf(live, "robin")

@@ -331,6 +331,21 @@ async def test_a_frame_that_would_break_the_contract_is_not_sent(mock: str, monk
     assert code == CLOSES["internal_error"].code
 
 
+async def test_a_mock_that_fails_says_so(mock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Book, "answer")
+    async with session(mock) as talk:
+        await talk.say({"type": "hello", "id": "h", "token": own("run")})
+        failed = await talk.hear()
+        assert (failed["reply_to"], failed["problem"]["code"]) == ("h", "internal_error")
+
+
+def test_a_script_that_is_not_there_is_none() -> None:
+    gateway = Gateway(Settings.load({}), "cut")
+    assert [gateway.script_of(token) for token in ("any", "script-restart", "script-restart.1", "script-nothing")] == [
+        "cut", "restart", "restart", "cut",
+    ]  # fmt: skip
+
+
 def test_clients_that_were_here_long_ago_are_forgotten() -> None:
     gateway = Gateway(Settings.load({}))
     first = gateway.story("first")

@@ -164,7 +164,7 @@ def test_a_status_with_nothing_to_show_comes_last_among_what_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer"}, {"Authorization": "x"}]
+    "headers", [{}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer"}, {"Authorization": "Bearer a b"}]
 )
 def test_somebody_has_to_ask(client: Client, headers: dict[str, str]) -> None:
     answered = client.ask("GET", RUN, headers).refused(401, "invalid_token")
