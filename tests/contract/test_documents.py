@@ -148,6 +148,7 @@ def test_objects_are_closed_or_keyed_or_free_on_purpose() -> None:
     }
     assert open_ones <= {
         "openapi.yaml#/components/schemas/EventEnvelope",
+        "openapi.yaml#/components/schemas/GovernanceEvent",
         "openapi.yaml#/components/schemas/EventEnvelope/properties/payload",
         "openapi.yaml#/components/schemas/StepDetail",
         "openapi.yaml#/paths/~1openapi.json/get/responses/200/content/application~1json/schema",

@@ -29,6 +29,7 @@ REFUSED = ["2xx", "3xx", "401", "403", "404", "409", "410", "412"]
 # others only, documents that are too large as a whole.
 KNOWING = {"listEvents", "createMessage", "createChannel", "updateChannel", "createThread", "grantAccess"}
 KNOWING |= {"createPrincipal", "updatePrincipal", "recordRunStep", "updateRunStep"}
+KNOWING |= {"registerRun", "updateRun", "recordSpend", "putAgentRunSnapshot"}
 
 
 def configuration(stage: Stage, who: str) -> str:
