@@ -27,8 +27,8 @@ _SECRET: Final = re.compile(
     | \b(?:sk|pk|rk|lbx|hf|npm|dop|shp[a-z]{2}|sq0[a-z]{3})[-_][\w-]{8,}      # keys that say what they are
     | \b(?:gh[a-z]|glpat|github_pat|xox[a-z]|xapp)[-_][\w-]{6,}
     | \b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{8,} | \bAIza[\w-]{10,} | \bya29\.[\w-]+ | \bSG\.[\w-]{8,}
-    | \w+://[^\s/?\#]*@                                                       # a URL with credentials
-    | [\w-]*(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|api[\s_-]?key|access[\s_-]?key|private[\s_-]?key
+    | ://[^\s/?\#]*@                                                          # a URL with credentials
+    | (?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|api[\s_-]?key|access[\s_-]?key|private[\s_-]?key
         |credentials?|cookie|session[\s_-]?id|otp|\bpin|signature|\bsig|[_-]key)["']?\s*(?:[:=]|\b(?:is|was)\b)\s*\S
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -38,10 +38,10 @@ _LOG: Final = re.compile(
       \b\d{4}-\d\d-\d\d[T\s]\d\d:\d\d | \b\d\d:\d\d:\d\d\b | \b\d{1,2}/[A-Z][a-z]{2}/\d{4}:
     | (?:^|[\s\[(<|])(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)(?:[\])>|:\s]|$)
     | \b(?i:level|lvl|severity)=\S
-    | Traceback\s\(most\srecent | ^\s*File\s".*",\sline\s\d+ | ^\s*at\s.+[(:]\S*\d+\)?\s*$ | \bgoroutine\s\d+
-    | \b\w+\.(?:py|js|ts|go|rs|rb|java|kt|c|cc|cpp|cs|php):\d+ | \b[A-Za-z_.]+(?:Error|Exception|Warning)\b\s*[:(]
-    | \bpanicked\sat\b | \bcore\sdumped\b | \bexit\s(?:code|status)\s*[:=]?\s*\d+.*\b(?:stdout|stderr)\b
-    | ^\s*(?:[\[{]|\#!|\$\s|>>>|\+\+\+|---|@@) | ```
+    | Traceback\s\(most\srecent | ^[^\w\n]*File\s"[^"\n]*",\sline\s\d | ^[^\w\n]*at\s.*:\d+\)?[ \t]*$ | \bgoroutine\s\d
+    | \b\w+\.(?:py|js|ts|go|rs|rb|java|kt|c|cc|cpp|cs|php):\d+ | \b\w*(?:Error|Exception|Warning)\b\s*[:(]
+    | \bpanicked\sat\b | \bcore\sdumped\b | \bexit\s(?:code|status)\s*[:=]?\s*\d{1,9}.{0,80}\b(?:stdout|stderr)\b
+    | ^[ \t]*(?:[\[{]|\#!|\$\s|>>>|\+\+\+|---|@@) | ```
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -50,11 +50,11 @@ _REASONING: Final = re.compile(
       </?\s*(?:\w+:)?(?:think|thinking|thought|thoughts|reason|reasoning|reflection|scratch_?pad|analysis|inner_monologue)\b
     | \bchain[\s-]of[\s-]thoughts?\b | \b(?:inner|internal)\s(?:monologue|reasoning|thoughts?)\b
     | \bstep[\s-]by[\s-]step\b | \blet(?:(?:'|\u2019)?s|\sme|\sus)\sthink\b
-    | ^\W*(?:thought|thoughts|thinking|reasoning|rationale|analysis|reflection|scratchpad|cot)\b\W*[:\-\u2013\u2014]
-    | ^\W*(?:wait|okay|ok|alright|actually|so|now|first|well)\b\s*[,.\u2026]+\s*(?:so\s)?(?:i|let|we|maybe|but)\b
-    | ^\W*(?:hmm+|let\sme|let(?:'|\u2019)?s)\b
-    | ^\W*(?:i|we)\s(?:need|should|have|must|want|ought|think|wonder|could|might|guess|suppose|will)\b
-    | ^\W*i(?:'|\u2019)(?:ll|m|d|ve)\b
+    | ^[^\w\n]*(?:thoughts?|thinking|reasoning|rationale|analysis|reflection|scratchpad|cot)\b\W*[:\-\u2013\u2014]
+    | ^[^\w\n]*(?:wait|okay|ok|alright|actually|so|now|first|well)\b\s*[,.\u2026]+\s*(?:so\s)?(?:i|let|we|maybe|but)\b
+    | ^[^\w\n]*(?:hmm+|let\sme|let(?:'|\u2019)?s)\b
+    | ^[^\w\n]*(?:i|we)\s(?:need|should|have|must|want|ought|think|wonder|could|might|guess|suppose|will)\b
+    | ^[^\w\n]*i(?:'|\u2019)(?:ll|m|d|ve)\b
     | \bthe\suser\s(?:wants?|asks?|asked|is\sasking|said|needs?|probably)\b | <\|[^|]*\|>
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
@@ -12,7 +14,8 @@ from livebox.importing.findings import Findings
 from livebox.importing.reconciliation import Planned, same
 from livebox.importing.records import ENDS, moment
 
-EVENTS_AT_ONCE: Final = 100
+EVENTS_AT_ONCE: Final = 100  # in one request
+AT_ONCE: Final = 16  # runs
 _COMPARED: Final = (
     *("agent_id", "intent", "task", "user_dims", "mode", "parent_run_id", "parent_span", "external_id", "budget"),
 )
@@ -46,12 +49,15 @@ class Written:
 async def look(server: Server, planned: Iterable[Planned]) -> dict[str, Run]:
     """Which runs, and which of their parents, the server has and shows already."""
     wanted = {each.run_id for each in planned} | {each.parent for each in planned if each.parent is not None}
-    found = {}
-    for run_id in sorted(wanted):
-        try:
-            found[run_id] = await server.get_run(run_id)
-        except NotFound:
-            continue
+    found: dict[str, Run] = {}
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(run_id: str) -> None:
+        async with turn:
+            with suppress(NotFound):
+                found[run_id] = await server.get_run(run_id)
+
+    await _together(one(run_id) for run_id in sorted(wanted))
     return found
 
 
@@ -104,16 +110,35 @@ def missing(plan: Planned, run: Run) -> list[dict[str, Any]]:
 
 
 async def write(server: Server, planned: Sequence[Planned], findings: Findings, written: Written) -> None:
-    """Write each run, in this order, and note it in `written`. What the server refuses is told, and holds back what is
-    below it. Raises Unreachable when the server goes away; the same again goes on from there."""
-    for plan in planned:
+    """Write each run after its parent, several at once, and note it in `written`. What the server refuses is told, and
+    holds back what is below it. Raises Unreachable when the server goes away; the same again goes on from there."""
+    done = {plan.run_id: asyncio.Event() for plan in planned}
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(plan: Planned) -> None:
+        if plan.parent in done:
+            await done[plan.parent].wait()
         if plan.parent in findings.held_back:
             findings.add("parent_held_back", f"parent {plan.parent} is not written", plan.run_id, plan.where)
-            continue
-        try:
-            await _write(server, plan, written, findings)
-        except Problem as problem:
-            findings.add("refused", str(problem), plan.run_id, plan.where)
+        else:
+            try:
+                async with turn:
+                    await _write(server, plan, written, findings)
+            except Problem as problem:
+                findings.add("refused", str(problem), plan.run_id, plan.where)
+        done[plan.run_id].set()
+
+    await _together(one(plan) for plan in planned)
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All of them at the same time; raises what the first of them raises, and ends the others."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for work in works:
+                tasks.create_task(work)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 async def _write(server: Server, plan: Planned, written: Written, findings: Findings) -> None:

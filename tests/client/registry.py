@@ -92,6 +92,8 @@ class Registry:
             return self.runs[self.by_key[key]]
         if body["run_id"] in self.runs:
             raise Refusal(409, "run_already_registered")
+        if "parent_run_id" in body and body["parent_run_id"] not in self.runs:
+            raise Refusal(400, "validation_failed")
         members = {name: body[name] for name in body.keys() - {"run_id", "agents", "state", "started_at"}}
         self.runs[body["run_id"]] = {
             "schema": "run_document.v1",

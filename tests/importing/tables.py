@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Iterable, Mapping
@@ -64,9 +65,11 @@ class Server:
         self.keys = 0
 
     async def get_run(self, run_id: str) -> Any:
+        await asyncio.sleep(0)
         return dict(self._asked(lambda: self.registry.run(run_id)))
 
     async def register_run(self, request: Any) -> Any:
+        await asyncio.sleep(0)
         return dict(self._asked(lambda: self.registry.register(dict(request), self._key())))
 
     async def update_run(self, run_id: str, request: Any) -> Any:

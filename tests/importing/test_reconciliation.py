@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from contextlib import nullcontext
@@ -219,6 +220,29 @@ async def test_what_the_server_refuses_is_told_and_holds_back_what_is_below() ->
     )
     await below.to(server)
     assert below.kinds == ["refused", "parent_held_back"]
+
+
+async def test_a_child_waits_for_its_parent_however_long_that_takes() -> None:
+    server = Server()
+    register = server.register_run
+
+    async def slow_above(request: Any) -> Any:
+        for _ in range(0 if "parent_run_id" in request else 50):
+            await asyncio.sleep(0)
+        return await register(request)
+
+    server.register_run = slow_above  # type: ignore[method-assign]
+    family = [registration(1, **ALONE), registration(2, **ALONE, parent_run_id=ONE), registration(3, **ALONE)]
+    moved = Import(lines(family), lines([row(1), row(2), row(3)]))
+    assert len((await moved.to(server)).registered) == 3
+    assert moved.kinds == []
+
+
+@pytest.mark.parametrize("name", ["cost_micros", "tokens"])
+def test_a_sum_that_cannot_be_kept_holds_its_run_back(name: str) -> None:
+    rows = [row(**{name: 2**52}), row(agent="texter", **{name: 2**52})]
+    assert "bad_value" in Import(lines([registration()]), lines(rows)).kinds
+    assert "bad_value" not in Import(lines([registration()]), lines(rows[:1])).kinds
 
 
 async def test_words_of_others_mean_states_and_unreported_runs_become_what_is_asked() -> None:

@@ -110,6 +110,36 @@ def test_the_first_line_counts_and_what_it_belongs_to() -> None:
     assert line("") is one_line("  \n ") is None
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "\n",
+        " ",
+        "\t\n",
+        "at :1",
+        "1",
+        "a.",
+        "<",
+        "exit code 1 ",
+        "://",
+        "token ",
+        "!",
+        "-",
+        "<|",
+        'File "',
+        "%a",
+        "A1",
+        "_",
+    ],
+)
+def test_the_longest_text_is_looked_through_in_no_time(piece: str) -> None:
+    """However it repeats itself: the time limit of tests would end what grows with a power of its length."""
+    for text in (piece * (4000 // len(piece)), "at " + piece * 1000 + "x", "x" + piece * 1000 + "@"):
+        assert line(text) is None or len(text) > 0
+        reference(text)
+
+
 def test_a_long_line_is_cut_after_it_was_looked_at() -> None:
     assert line("word " * 100) == ("word " * 100)[: LINE_MAX - 1].rstrip() + "…"
     assert line("word " * 57 + "password=" + "x" * 50) is None
