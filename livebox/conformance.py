@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 from jsonschema import FormatChecker
 from jsonschema.protocols import Validator
@@ -129,11 +128,7 @@ class Conformance:
         found = [*_headers(seen), *_body(seen)]
         if seen.method == "HEAD":
             return found  # the contract has no HEAD of its own; its headers were looked at
-<<<<<<< HEAD
         path = URL(seen.path, encoded=True).path_safe  # an encoded slash is within its segment
-=======
-        path = unquote(seen.path)
->>>>>>> contract
         try:
             if not seen.method.isupper() or not {".", ".."}.isdisjoint(path.split("/")):
                 raise PathError  # openapi-core would take it for a method or a path that the contract has

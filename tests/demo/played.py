@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.fixtures.serving import CHECKED
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120
 
@@ -21,7 +23,7 @@ class Demo:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "livebox", "demo", *options],
             cwd=ROOT,
-            env=clean | {"TMPDIR": str(temporary)} | variables,
+            env=clean | CHECKED | {"TMPDIR": str(temporary)} | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
