@@ -21,6 +21,7 @@ from openapi_core.validation.schemas import oas31_schema_validators_factory
 from openapi_core.validation.schemas.factories import DialectSchemaValidatorsFactory
 from openapi_schema_validator import OAS31_BASE_DIALECT_ID
 from werkzeug.datastructures import Headers, ImmutableMultiDict
+from yarl import URL
 
 from generated.problems import PROBLEMS
 from generated.validators import checker
