@@ -184,9 +184,8 @@ class RegisteredRun:
             yield step
         except BaseException as error:
             ended = isinstance(error, Exception)
-            with suppress(
-                Problem, Unreachable
-            ):  # it has ended with its run, perhaps; what went wrong first is what is told
+            # The step may have ended with its run; what went wrong first is what is told.
+            with suppress(Problem, Unreachable):
                 await self._end_step(step, "failed" if ended else "cancelled")
             raise
         await self._end_step(step, "completed")
