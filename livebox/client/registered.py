@@ -26,7 +26,7 @@ from generated.models import (
 )
 from livebox.client.draft import fitting
 from livebox.client.handle import Step
-from livebox.client.problems import Problem
+from livebox.client.problems import Problem, Unreachable
 from livebox.client.rest import Rest
 
 _KEYS: Final = uuid.UUID("5f1d3a52-7c1e-5b0e-9a43-0d6a1c7e2b94")  # of the ids that are made from a key
@@ -184,7 +184,8 @@ class RegisteredRun:
             yield step
         except BaseException as error:
             ended = isinstance(error, Exception)
-            with suppress(Problem):  # it has ended with its run, perhaps; what went wrong first is what is told
+            # The step may have ended with its run; what went wrong first is what is told.
+            with suppress(Problem, Unreachable):
                 await self._end_step(step, "failed" if ended else "cancelled")
             raise
         await self._end_step(step, "completed")

@@ -146,6 +146,23 @@ async def test_a_step_ends_as_its_block_does(rest: Rest, registry: Registry) -> 
     assert failed["status"] == "failed"
 
 
+@pytest.mark.parametrize("away", ["refused", "unreachable"])
+async def test_what_went_wrong_in_a_step_is_told_also_when_its_end_is_not_taken(registry: Registry, away: str) -> None:
+    async with Rest(registry.url, "t", patience=0) as rest:
+        run = await registered(rest)
+
+        async def count() -> None:
+            async with run.step("tool", "count"):
+                if away == "refused":
+                    registry.refuse.append(Refusal(409, "step_finished"))
+                else:
+                    registry.lose.append("step")
+                _ = 1 / 0
+
+        with pytest.raises(ZeroDivisionError):
+            await count()
+
+
 async def test_ends(rest: Rest, registry: Registry) -> None:
     run = await registered(rest)
     await run.fail("runtime_error", detector="loop guard", ended_at="2026-11-02T09:40:00Z")
