@@ -281,6 +281,21 @@ def test_steps_of_a_thread_still_need_their_token(stage: Stage) -> None:
     )
 
 
+def test_who_records_its_steps(stage: Stage) -> None:
+    run = stage.registered(agents=["texter"], user_id="alex")
+    body = {"kind": "tool", "name": "read_folder"}
+    made = [
+        stage.as_(who).call("recordRunStep", body, run_id=run["id"], step_id=fresh()).ok()["id"]
+        for who in ("lotse", "texter", OWNER)
+    ]
+    for who, told in (("alex", (403, "forbidden")), ("sam", (404, "not_found")), ("assistent", (404, "not_found"))):
+        stage.as_(who).call("recordRunStep", body, run_id=run["id"], step_id=fresh()).refused(*told)
+        ended = {"status": "completed"}
+        stage.as_(who).call("updateRunStep", ended, run_id=run["id"], step_id=made[0]).refused(*told)
+    steps = stage.as_("alex").call("getRun", run_id=run["id"]).ok()["steps"]
+    assert {step["id"]: step["status"] for step in steps.values()} == dict.fromkeys(made, "running")
+
+
 def test_who_may_cancel_it(stage: Stage) -> None:
     stage.principal("service", "registrar")
     for by in ("registrar", "alex", OWNER):
