@@ -33,7 +33,7 @@ from livebox.gateway.entrance import UPGRADE, Entrance
 from livebox.invocations import Invocation, InvocationInvalid
 from livebox.limits import Limit
 from livebox.log import about, logger
-from livebox.responses import Envelope, Refusal, Reply, problem
+from livebox.responses import Envelope, Refusal, Reply, problem, refused
 from livebox.router import Router
 from livebox.static import METHODS, files
 from livebox.trace import Trace
@@ -179,15 +179,7 @@ class Edge:
         try:
             return await self._serve(request, endpoint, envelope)
         except Refusal as refusal:
-            return problem(
-                envelope,
-                refusal.code,
-                errors=refusal.errors,
-                detail=refusal.detail,
-                wait=refusal.wait,
-                headers=refusal.headers,
-                extra=refusal.extra,
-            )
+            return refused(envelope, refusal)
         except Unauthenticated as refusal:
             return problem(envelope, refusal.code)
         except DatabaseError as error:

@@ -197,6 +197,19 @@ def problem(
     return Reply(envelope, status, PROBLEM_JSON, _encode(document), more)
 
 
+def refused(envelope: Envelope, refusal: Refusal) -> Reply:
+    """The problem that a refusal is told as."""
+    return problem(
+        envelope,
+        refusal.code,
+        errors=refusal.errors,
+        detail=refusal.detail,
+        wait=refusal.wait,
+        headers=refusal.headers,
+        extra=refusal.extra,
+    )
+
+
 def problem_document(
     code: str,
     instance: str,

@@ -3,18 +3,17 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_me      uuid := livebox.caller_id(p_caller);
     v_body    jsonb := p_args->'body';
-    v_denial  text := livebox.authorize(v_me, 'run.update', jsonb_build_object('run_id', p_args->>'run_id'));
-    v_run     livebox.runs;
+    v_hold    livebox.run_hold := livebox.registered_run(p_caller, p_args);
+    v_run     livebox.runs := v_hold.run;
     v_new     livebox.runs;
     v_entry   livebox.run_spend;
     v_stored  livebox.run_spend;
     v_refusal livebox.answer;
     v_change  livebox.run_change;
 BEGIN
-    IF v_denial IS NOT NULL THEN
-        RETURN livebox.refused(v_denial);
+    IF (v_hold.refusal).code IS NOT NULL THEN
+        RETURN v_hold.refusal;
     END IF;
-    SELECT * INTO STRICT v_run FROM livebox.runs r WHERE r.id = (p_args->>'run_id')::uuid FOR NO KEY UPDATE;
     v_entry := jsonb_populate_record(NULL::livebox.run_spend, v_body);
     v_entry.run_id := v_run.id;
     v_entry.id := (p_args->>'entry_id')::uuid;

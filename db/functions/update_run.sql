@@ -7,16 +7,15 @@ DECLARE
     v_limits  jsonb := p_args->'limits';
     v_status  text := v_body->>'status';
     v_ends    boolean := coalesce(v_status IN ('completed', 'failed', 'cancelled'), false);
-    v_denial  text := livebox.authorize(v_me, 'run.update', jsonb_build_object('run_id', p_args->>'run_id'));
-    v_run     livebox.runs;
+    v_hold    livebox.run_hold := livebox.registered_run(p_caller, p_args);
+    v_run     livebox.runs := v_hold.run;
     v_new     livebox.runs;
     v_refusal livebox.answer;
     v_change  livebox.run_change;
 BEGIN
-    IF v_denial IS NOT NULL THEN
-        RETURN livebox.refused(v_denial);
+    IF (v_hold.refusal).code IS NOT NULL THEN
+        RETURN v_hold.refusal;
     END IF;
-    SELECT * INTO STRICT v_run FROM livebox.runs r WHERE r.id = (p_args->>'run_id')::uuid FOR NO KEY UPDATE;
     IF v_ends AND v_me NOT IN (v_run.agent_id, v_run.registered_by) THEN
         RETURN livebox.refused('status_not_yours');
     END IF;

@@ -26,7 +26,7 @@ from livebox.log import logger
 from livebox.mock.asgi import Answered, App, ask, scope_of
 from livebox.mock.judge import Judge, Whole
 from livebox.mock.prefer import MAX_DETAIL, PREFER, Example, choose, examples, wanted
-from livebox.responses import PROBLEM_JSON, Envelope, Refusal, Reply, problem
+from livebox.responses import PROBLEM_JSON, Envelope, Refusal, Reply, problem, refused
 from livebox.router import Router
 
 with warnings.catch_warnings():  # connexion loads a test client, which warns about its own dependencies
@@ -219,19 +219,6 @@ def _late(request: Incoming) -> bool:
     """Is it the invocation token that is missing? Production asks for that after it has read the request."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     return kind.lower() == "bearer" and bool(token.strip())
-
-
-def refused(envelope: Envelope, refusal: Refusal) -> Reply:
-    """The problem that a refusal is told as."""
-    return problem(
-        envelope,
-        refusal.code,
-        errors=refusal.errors,
-        detail=refusal.detail,
-        wait=refusal.wait,
-        headers=refusal.headers,
-        extra=refusal.extra,
-    )
 
 
 def _detail(answered: Answered) -> str:
