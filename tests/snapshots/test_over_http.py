@@ -175,6 +175,17 @@ def test_what_was_patched_this_moment_is_shown_with_where_it_is_from(stage: Stag
     assert all("provenance" not in item for item in tree(stage, held.id).values())
 
 
+@pytest.mark.parametrize(("kind", "source"), [("subagents", "direct"), ("workflows", "workflow"), ("jobs", "core_job")])
+def test_filters_find_what_is_not_saved_yet(stage: Stage, kind: str, source: str) -> None:
+    held = stage.running()
+    patch(stage, held, headline="Saved")
+    entry = {"name": "x", "state": "paused"}
+    patch(stage, held, **{kind: {"a": entry}})
+    unit = f"{held.id}:{kind}:a"
+    assert ids(listed(stage, "alex", source=source))[0] == unit
+    assert ids(listed(stage, "alex", active="false"))[0] == unit
+
+
 def test_the_end_of_a_step_is_told_whatever_lags_behind(stage: Stage) -> None:
     """Also where only the content in memory names the step."""
     held = stage.running()
