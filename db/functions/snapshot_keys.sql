@@ -54,7 +54,7 @@ BEGIN
     ELSIF v_source IS NOT NULL THEN
         RETURN QUERY
         (SELECT r.queued_at, r.id, true FROM livebox.runs r
-          WHERE (r.queued_at, r.id) <= (p_time, p_id)
+          WHERE r.version >= 1 AND (r.queued_at, r.id) <= (p_time, p_id)
           ORDER BY r.queued_at DESC, r.id DESC LIMIT 100)
         UNION ALL
         (SELECT s.created_at, s.id, false FROM livebox.agent_snapshots s
@@ -64,7 +64,7 @@ BEGIN
     ELSE
         RETURN QUERY
         (SELECT r.queued_at, r.id, true FROM livebox.runs r
-          WHERE (r.queued_at, r.id) <= (p_time, p_id)
+          WHERE r.version >= 1 AND (r.queued_at, r.id) <= (p_time, p_id)
           ORDER BY r.queued_at DESC, r.id DESC LIMIT 100)
         UNION ALL
         (SELECT s.created_at, s.id, false FROM livebox.agent_snapshots s
