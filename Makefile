@@ -11,9 +11,12 @@ PYTEST_ARGS ?=
 # How long `make soak` goes on: kills of the server under load, and random histories of runs.
 KILLS ?= 500
 HISTORIES ?= 1000
+# How many minutes each test of `make fuzz` goes on, and where it begins.
+MINUTES ?= 10
+FUZZ_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage soak serve pictures generate contract-diff contract-keep lint format types imports bench clean
+.PHONY: help demo test coverage soak fuzz serve pictures generate contract-diff contract-keep lint format types imports bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -33,6 +36,10 @@ coverage: $(VENV)/.dev ## the same, and how much of the code they reach, which m
 soak: $(VENV)/.dev ## kill the server under load KILLS times, and play HISTORIES random histories against the model of runs
 	$(BIN)/python -m pytest tests/faults/test_kill_under_load.py tests/runs/test_machine.py -rP --timeout=0 \
 		--kills $(KILLS) --histories $(HISTORIES) $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.dev ## make up requests and frames for MINUTES and hold what comes back against the contract; FUZZ_SEED repeats
+	$(BIN)/python -m pytest tests/contract/test_schemathesis_stateful.py tests/gateway/test_fuzz.py tests/gateway/test_fuzz_sessions.py \
+		-n $(WORKERS) --dist loadfile --timeout=0 --fuzz-seconds $$(($(MINUTES) * 60)) --fuzz-seed $(FUZZ_SEED) $(PYTEST_ARGS)
 
 pictures: $(VENV)/.dev ## take the pictures of the page in docs/images from a running demo (needs Chromium)
 	$(BIN)/python -m tests.browser.screenshots

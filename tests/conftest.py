@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.fixtures.stage",
     "tests.fixtures.serving",
     "tests.fixtures.readers",
+    "tests.fixtures.fuzzing",
 ]
 
 

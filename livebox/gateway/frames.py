@@ -137,7 +137,8 @@ def read(raw: bytes) -> dict[str, Any]:
         value = refused.value
         if not refused.readable or not (isinstance(value, dict) and value.get("type") == "run.update"):
             code = "validation_failed" if refused.readable else "invalid_json"
-            raise FrameRefused(code, found) from None
+            named = reply_to(value) if refused.readable and isinstance(value, dict) else ""
+            raise FrameRefused(code, found, reply_to=named) from None
     if type(value) is not dict:
         raise FrameRefused("validation_failed", [field_error("wrong_type", "pointer", "")])
     check = _CHECKERS.get(kind) if isinstance(kind := value.get("type"), str) else None

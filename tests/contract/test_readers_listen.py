@@ -21,7 +21,7 @@ from aiohttp import web
 
 from livebox.client import Rest
 from livebox.client.gateway import Gateway
-from tests.fixtures import coverage_of_contract, readers, received
+from tests.fixtures import coverage_of_contract, readers
 from tests.fixtures.coverage_of_contract import declared, report, verdict
 from tests.fixtures.received import KEPT, Frame, Response, texts
 from tests.fixtures.server import Live
@@ -248,4 +248,8 @@ def test_what_is_found_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     next(phase)
     with pytest.raises(readers.Broken, match="nothing"):
         phase.send(None)
-    assert received.KEPT is KEPT
+    KEPT.frames.append(Frame("server", b'{"type":"nothing"}'))
+    phase = readers.pytest_runtest_call(item=SimpleNamespace(get_closest_marker=lambda name: name == readers.BREAKS))
+    next(phase)
+    with pytest.raises(StopIteration):
+        phase.send(None)

@@ -100,6 +100,13 @@ async def test_the_answer_names_the_frame_where_that_can_be_read(live: Live) -> 
         assert "reply_to" not in await alex.first("error")
 
 
+@pytest.mark.parametrize("value", [b"null", b'{"a":[null]}', b"9007199254740993", b'"a\\u0000"'])
+async def test_the_answer_names_a_frame_with_a_value_that_is_never_taken(live: Live, value: bytes) -> None:
+    async with entered(live, "alex") as alex:
+        alex.send(b'{"type":"ping","id":"18","more":%s}' % value)
+        assert (await alex.first("error"))["reply_to"] == "18"
+
+
 async def test_the_last_of_two_members_counts(live: Live) -> None:
     async with entered(live, "alex") as alex:
         alex.send(b'{"type":"shout","type":"ping","id":"1","id":"2"}')
