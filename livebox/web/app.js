@@ -49,7 +49,7 @@ export class App {
       name: (id) => this.name(id),
       message: (id) => this.store.messages.get(id),
       href: (threadId) => `#/thread/${threadId}`,
-      mayCancel: (run) => run.triggered_by === this.store.me?.id || this.store.may(run.channel_id, "manage"),
+      mayCancel: (run) => this.#mayCancel(run),
       mayAnswer: (run) => this.store.may(run.channel_id, "trigger"),
       answer: (run, text) => this.#answer(run, text),
     };
@@ -145,6 +145,15 @@ export class App {
       if (error.code === "run_ended") this.runs.fetch(id);
       return problem(error);
     }
+  }
+
+  /** What the server decides too: a registered run is in no channel. */
+  #mayCancel(run) {
+    const me = this.store.me;
+    if (run.trigger_kind === "registration") {
+      return me !== undefined && (me.role === "owner" || [run.registered_by, run.user_dims?.user_id].includes(me.id));
+    }
+    return run.triggered_by === me?.id || this.store.may(run.channel_id, "manage");
   }
 
   async #answer(run, text) {

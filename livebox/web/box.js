@@ -11,6 +11,7 @@ const MARKS = { queued: "…", running: "◐", waiting_input: "?", completed: "�
 export class Box {
   #app;
   #id;
+  #link;
   #parts = parts();
   #run;
   #steps;
@@ -20,6 +21,7 @@ export class Box {
   constructor(app, id, { link = false } = {}) {
     this.#app = app;
     this.#id = id;
+    this.#link = link;
     this.mark = h("span", { className: "mark", "aria-hidden": "true" });
     this.title = h("span", { className: "title" });
     this.headline = h("span", { className: "headline" });
@@ -53,12 +55,13 @@ export class Box {
     const agent = context.name(run.agent_id);
     say(this.mark, MARKS[run.state] ?? "");
     say(this.title, isActive(run) ? `${agent} · ${STATES[run.state]}` : ended(agent, run));
-    say(this.headline, isActive(run) ? run.headline ?? "" : outcome(run) && `· ${outcome(run)}`);
+    say(this.headline, isActive(run) ? run.headline ?? run.intent ?? "" : outcome(run) && `· ${outcome(run)}`);
     this.element.setAttribute("aria-label", `Run of ${agent}`);
     this.element.dataset.state = run.state;
     this.element.dataset.version = run.version;
     show(this.cancel, isActive(run) && !run.cancel && context.mayCancel(run));
     this.cancel.setAttribute("aria-label", `Cancel the run of ${agent}`);
+    show(this.thread, this.#link && run.thread_id);
     if (run.thread_id) this.thread.href = context.href(run.thread_id);
     show(this.body, true);
     this.tick();
