@@ -83,8 +83,8 @@ CREATE TRIGGER agent_snapshots_final BEFORE UPDATE OR DELETE ON livebox.agent_sn
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_agent_snapshot();
 COMMENT ON TRIGGER agent_snapshots_final ON livebox.agent_snapshots IS 'See guard_agent_snapshot.';
 
-CREATE INDEX runs_in_order ON livebox.runs (queued_at DESC, id DESC);
-COMMENT ON INDEX livebox.runs_in_order IS 'Order of the list of all units of work.';
+CREATE INDEX runs_opened_in_order ON livebox.runs (queued_at DESC, id DESC) WHERE trigger_kind <> 'registration';
+COMMENT ON INDEX livebox.runs_opened_in_order IS 'Order of the list of all units of work, for runs in threads. Said by how they began, so that it serves no list of one thread.';
 CREATE INDEX runs_registered_in_order ON livebox.runs (queued_at DESC, id DESC) WHERE thread_id IS NULL;
 COMMENT ON INDEX livebox.runs_registered_in_order IS 'The same for registered runs.';
 DROP INDEX livebox.runs_by_parent;
