@@ -51,24 +51,22 @@ BEGIN
           WHERE NOT s.ended AND (s.created_at, s.id) <= (p_time, p_id)
           ORDER BY s.created_at DESC, s.id DESC LIMIT 100)
         ORDER BY 1 DESC, 2 DESC LIMIT 100;
-    ELSIF v_source IS NOT NULL THEN
-        RETURN QUERY
-        (SELECT r.queued_at, r.id, true FROM livebox.runs r
-          WHERE r.version >= 1 AND (r.queued_at, r.id) <= (p_time, p_id)
-          ORDER BY r.queued_at DESC, r.id DESC LIMIT 100)
-        UNION ALL
-        (SELECT s.created_at, s.id, false FROM livebox.agent_snapshots s
-          WHERE s.source = v_source AND (s.created_at, s.id) <= (p_time, p_id)
-          ORDER BY s.created_at DESC, s.id DESC LIMIT 100)
-        ORDER BY 1 DESC, 2 DESC LIMIT 100;
     ELSE
         RETURN QUERY
         (SELECT r.queued_at, r.id, true FROM livebox.runs r
-          WHERE r.version >= 1 AND (r.queued_at, r.id) <= (p_time, p_id)
+          WHERE r.trigger_kind <> 'registration' AND (r.queued_at, r.id) <= (p_time, p_id)
+          ORDER BY r.queued_at DESC, r.id DESC LIMIT 100)
+        UNION ALL
+        (SELECT r.queued_at, r.id, true FROM livebox.runs r
+          WHERE r.thread_id IS NULL AND v_source IS DISTINCT FROM 'task' AND (r.queued_at, r.id) <= (p_time, p_id)
           ORDER BY r.queued_at DESC, r.id DESC LIMIT 100)
         UNION ALL
         (SELECT s.created_at, s.id, false FROM livebox.agent_snapshots s
-          WHERE (s.created_at, s.id) <= (p_time, p_id)
+          WHERE v_source IS NULL AND (s.created_at, s.id) <= (p_time, p_id)
+          ORDER BY s.created_at DESC, s.id DESC LIMIT 100)
+        UNION ALL
+        (SELECT s.created_at, s.id, false FROM livebox.agent_snapshots s
+          WHERE s.source = v_source AND (s.created_at, s.id) <= (p_time, p_id)
           ORDER BY s.created_at DESC, s.id DESC LIMIT 100)
         ORDER BY 1 DESC, 2 DESC LIMIT 100;
     END IF;

@@ -83,10 +83,8 @@ CREATE TRIGGER agent_snapshots_final BEFORE UPDATE OR DELETE ON livebox.agent_sn
     FOR EACH ROW EXECUTE FUNCTION livebox.guard_agent_snapshot();
 COMMENT ON TRIGGER agent_snapshots_final ON livebox.agent_snapshots IS 'See guard_agent_snapshot.';
 
--- True of every run, and said only by who means all of them: the lists of a thread and of an agent would otherwise be
--- read along this order, past everybody else's.
-CREATE INDEX runs_in_order ON livebox.runs (queued_at DESC, id DESC) WHERE version >= 1;
-COMMENT ON INDEX livebox.runs_in_order IS 'Order of the list of all units of work; for queries that say version >= 1.';
+CREATE INDEX runs_opened_in_order ON livebox.runs (queued_at DESC, id DESC) WHERE trigger_kind <> 'registration';
+COMMENT ON INDEX livebox.runs_opened_in_order IS 'Order of the list of all units of work, for runs in threads. Said by how they began, so that it serves no list of one thread.';
 CREATE INDEX runs_registered_in_order ON livebox.runs (queued_at DESC, id DESC) WHERE thread_id IS NULL;
 COMMENT ON INDEX livebox.runs_registered_in_order IS 'The same for registered runs.';
 DROP INDEX livebox.runs_by_parent;
