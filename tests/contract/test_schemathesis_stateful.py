@@ -54,8 +54,12 @@ def things(stage: Stage) -> dict[str, Any]:
     for _ in range(QUEUED):
         stage.queued()
     found = [ids_of(stage) for _ in range(THREES)]
+    ids = {name: [ids[name] for ids in found] for name in found[0] if name != "token"}
+    ids["space_id"] = list(stage.world.spaces.values())
+    ids["channel_id"] = list(stage.world.channels.values())
+    ids["agent_id"] = ids["operator_agent_id"] = [stage.id("lotse"), stage.id("texter")]
     return {
-        "ids": {name: [ids[name] for ids in found] for name in found[0] if name != "token"},
+        "ids": ids,
         "tokens": {ids["run_id"]: ids["token"] for ids in found},
         "agent": stage.id("lotse"),
     }
@@ -86,7 +90,7 @@ def followed(said: Said) -> int:
 def test_chains(own_live: Live, tmp_path: Path, fuzzing: Budget, resource: str) -> None:
     stage = Stage(own_live)
     for round_, seed in enumerate(fuzzing.seeds()):
-        said = play(stage, (OWNER, "alex")[round_ % 2], resource, tmp_path, fuzzing.examples(CHAINS), seed)
+        said = play(stage, (OWNER, OWNER, "alex")[round_ % 3], resource, tmp_path, fuzzing.examples(CHAINS), seed)
         assert followed(said), said.text
         assert said.report.count("hidden_from_a_stranger"), said.text
     stage.close()
