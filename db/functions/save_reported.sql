@@ -21,10 +21,8 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the run changed under its lock' USING ERRCODE = 'LB120';
     END IF;
-    IF v_run.finished_at IS NOT NULL OR v_run.spend_entries = p_run.spend_entries THEN
-        PERFORM livebox.run_event('run.changed', v_run, p_by);
-    END IF;
+    PERFORM livebox.run_event('run.changed', v_run, p_by);
     RETURN v_run;
 END $$;
 COMMENT ON FUNCTION livebox.save_reported(livebox.runs, livebox.runs, uuid) IS
-    'Writes what was reported on a registered run without a change of its state, as progress, and tells of it. Of spend only what comes late is told: until then the end tells the sum.';
+    'Writes what was reported on a registered run without a change of its state, as progress, and tells of it.';

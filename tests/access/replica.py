@@ -13,18 +13,11 @@ Row = dict[str, Any]
 LISTS: Final = ("channels", "threads", "messages", "active_runs")
 # Of active runs these move without events; the asker's level is left out of events.
 LOOSE: Final = ("step_count", "headline", "version", "level")
-# And of registered ones what they have spent so far.
-SPENT: Final = ("cost",)
 
 
 def settled(row: Row, *loose: str) -> Row:
     """A row without what moves by itself."""
     return {name: value for name, value in row.items() if name not in loose}
-
-
-def settled_run(run: Row) -> Row:
-    """An active run without what moves by itself."""
-    return settled(run, *LOOSE, *(SPENT if run["trigger_kind"] == "registration" else ()))
 
 
 @dataclass
@@ -59,7 +52,7 @@ class Replica:
             {key: settled(row, "level") for key, row in keyed["channels"].items()},
             keyed["threads"],
             keyed["messages"],
-            {key: settled_run(row) for key, row in keyed["active_runs"].items()},
+            {key: settled(row, *LOOSE) for key, row in keyed["active_runs"].items()},
         )
 
     def apply(self, world: RandomWorld) -> bool:
@@ -87,7 +80,7 @@ class Replica:
             run = payload["run"]
             self.runs.pop(run["id"], None)
             if run["state"] in ACTIVE:
-                self.runs[run["id"]] = settled_run(run)
+                self.runs[run["id"]] = settled(run, *LOOSE)
 
     def _forget(self, thread_id: str) -> None:
         self.threads.pop(thread_id, None)
@@ -107,4 +100,4 @@ class Replica:
         messages, _ = world.pages("list_thread_messages", self.who, thread_id=thread["id"])
         self.messages |= {row["id"]: row for row in messages}
         runs, _ = world.pages("list_thread_runs", self.who, thread_id=thread["id"])
-        self.runs |= {row["id"]: settled_run(row) for row in runs if row["state"] in ACTIVE}
+        self.runs |= {row["id"]: settled(row, *LOOSE) for row in runs if row["state"] in ACTIVE}
