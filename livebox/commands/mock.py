@@ -24,7 +24,7 @@ def command(host: str | None, port: int | None, with_gateway: bool, script: str,
     or `Prefer: code=STATUS` chooses the answer.
     """
     if importlib.util.find_spec("connexion") is None:
-        raise click.ClickException("`livebox mock` needs connexion: install livebox[mock]")
+        raise click.ClickException("`livebox mock` needs connexion: `pip install -e '.[mock]'` in the project's folder")
     # Here, not above: what this loads is not for the other commands to wait for.
     from livebox.mock.gateway import Gateway
     from livebox.mock.script import scripts

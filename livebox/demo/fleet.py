@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Final
 
 import click
@@ -164,6 +167,8 @@ def _budgets(units: list[AgentRunSnapshot], source: str) -> list[Mapping[str, in
 def _invite(url: str, token: str, run_id: str) -> None:
     """Lines to paste."""
     click.echo(f"\nThe server stays up at {url} until you press Ctrl-C. Look at the run as Alex:\n")
+    if shutil.which("livebox") is None:
+        click.echo(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
     click.echo(f"export LIVEBOX_URL={shlex.quote(url)} LIVEBOX_TOKEN={token}")
     click.echo("livebox ps --all")
     click.echo(f"livebox ps {run_id}")

@@ -15,7 +15,7 @@ from tests.fixtures.server import Live
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
-WIDTH = "100"
+WIDTH = "80"
 
 
 def session() -> list[tuple[str, str]]:
@@ -39,8 +39,8 @@ def test_the_commands_print_what_the_page_says(live: Live, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     for handle in ("lotse", "texter"):
         Path(f"{handle}.token").write_text(live.tokens[handle])
-    # A terminal that knows no colours.
-    terminal = {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": WIDTH}
+    # A terminal that knows no colours. Its width counts only where its height is given too.
+    terminal = {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": WIDTH, "LINES": "25"}
     env = {"LIVEBOX_URL": live.url, "LIVEBOX_TOKEN": live.tokens["owner"], **terminal}
     variables: dict[str, str] = {}
     printed, told = [], []
