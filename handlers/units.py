@@ -65,6 +65,7 @@ class StepRecord(TypedDict):
 class RunRecord(TypedDict):
     """The row of a run, the members of its saved document that say something here, and the steps its units name.
 
+    `step_count`: steps recorded or, where that is more, counted by its reporters, as its budget counts them.
     `spent_tokens` are those of its ledger. `compacted`: its oldest finished steps are no rows of their own any more.
     """
 

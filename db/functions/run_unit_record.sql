@@ -25,7 +25,7 @@ BEGIN
         'cancel_asked', p_run.cancel_requested_at IS NOT NULL,
         'ended_at_ms', floor(extract(epoch FROM p_run.finished_at) * 1000)::bigint,
         'duration_ms', p_run.duration_ms,
-        'step_count', p_run.step_count,
+        'step_count', greatest(p_run.step_count, livebox.reported_step_count(p_run)),
         'summary', p_run.summary,
         'halt_reason', p_run.halt_reason,
         'parent_run_id', p_run.parent_run_id,

@@ -26,8 +26,8 @@ from generated.models import (
 )
 from livebox.client.draft import fitting
 from livebox.client.handle import Step
-from livebox.client.problems import Problem, Unreachable
-from livebox.client.rest import Rest
+from livebox.client.problems import Problem, RunEnded, Unreachable
+from livebox.client.rest import ENDED, Rest
 
 _KEYS: Final = uuid.UUID("5f1d3a52-7c1e-5b0e-9a43-0d6a1c7e2b94")  # of the ids that are made from a key
 
@@ -172,7 +172,11 @@ class RegisteredRun:
     async def step(
         self, kind: StepKind, name: str, *, title: str | None = None, detail: Mapping[str, Any] | None = None
     ) -> AsyncIterator[Step]:
-        """A durable step that goes as long as the block and ends as the block does."""
+        """A durable step that goes as long as the block and ends as the block does.
+
+        Raises RunEnded at its end when the run ended meanwhile, as with the step that reaches a budget, and took the
+        step with it.
+        """
         step = Step(self, str(uuid.uuid4()), detail)
         request: RecordRunStepRequest = {"kind": kind, "name": fitting(name, 200), "status": "running"}
         if title is not None:
@@ -188,7 +192,13 @@ class RegisteredRun:
             with suppress(Problem, Unreachable):
                 await self._end_step(step, "failed" if ended else "cancelled")
             raise
-        await self._end_step(step, "completed")
+        try:
+            await self._end_step(step, "completed")
+        except Problem as problem:
+            if problem.code == "step_finished" and problem.current and problem.current["state"] in ENDED:
+                ended_run = {"code": "run_ended", "title": "The run has ended", "current": problem.current}
+                raise RunEnded(problem.status, ended_run) from None
+            raise
 
     async def update_step(self, step_id: str, request: UpdateRunStepRequest) -> None:
         """Update or finish a step by its id."""

@@ -194,6 +194,29 @@ def test_a_disabled_principal_gets_no_token(livebox: Run, sql: Any) -> None:
     assert livebox("token", "issue", "x").exit_code == 1
 
 
+def test_an_owner_is_made_from_the_command_line(livebox: Run, sql: Any) -> None:
+    made = livebox("owner", "robin", "--name", "Robin")
+    assert made.exit_code == 0, made.output
+    assert livebox("owner", "robin").output == made.output, "the same once more"
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT id::text, handle, display_name, role FROM livebox.principals")
+        assert cursor.fetchall() == [(made.stdout.strip(), "robin", "Robin", "owner")]
+    assert livebox("token", "issue", "robin").exit_code == 0
+
+
+def test_whom_no_owner_can_be_made_of(livebox: Run, sql: Any) -> None:
+    with sql.cursor() as cursor:
+        cursor.execute("INSERT INTO livebox.principals (kind, handle, display_name) VALUES ('person', 'sam', 'Sam')")
+    refused = livebox("owner", "sam")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "no active owner" in refused.output
+    for arguments in (("two words",), ("",), ("robin", "--name", "a\u202eb")):
+        assert livebox("owner", *arguments).exit_code == 2, arguments
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM livebox.principals")
+        assert cursor.fetchone() == (1,)
+
+
 def test_the_first_owner_is_made_once_and_never_out_of_another(database_dsn: str, sql: Any) -> None:
     owner = instance.create_owner(database_dsn, "owner", "Owner")
     assert owner is not None
