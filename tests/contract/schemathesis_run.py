@@ -22,10 +22,7 @@ REFUSED: Final = ["2xx", "3xx", "401", "403", "404", "409", "410", "412"]
 # others only, documents that are too large as a whole.
 KNOWING: Final = {"listEvents", "createMessage", "createChannel", "updateChannel", "createThread", "grantAccess"} | {
     "createPrincipal", "updatePrincipal", "recordRunStep", "updateRunStep",
-    "registerRun",
-    "updateRun",
-    "recordSpend",
-    "putAgentRunSnapshot",
+    "registerRun", "updateRun", "recordSpend", "putAgentRunSnapshot",
 }  # fmt: skip
 
 

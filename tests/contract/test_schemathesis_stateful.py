@@ -13,13 +13,16 @@ from typing import Any, Final
 
 import pytest
 
-from livebox.world import OWNER
+from db.embedded import Server
+from livebox.world import OWNER, World
 from tests.contract.schemathesis_run import AGENT_TAGS, ROOT, Said, configuration, ids_of, run
 from tests.fixtures import schemathesis_checks, stranger
+from tests.fixtures.database import fresh_database
 from tests.fixtures.fuzzing import Budget
-from tests.fixtures.server import Live
+from tests.fixtures.server import Live, live_server
 from tests.fixtures.stage import ROOM, Stage
 from tests.fixtures.wire import absent
+from tests.fixtures.world import WorldCopy
 
 CHAINS: Final = 8
 QUEUED: Final = 6
@@ -87,13 +90,19 @@ def followed(said: Said) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_chains(own_live: Live, tmp_path: Path, fuzzing: Budget, resource: str) -> None:
-    stage = Stage(own_live)
+def test_chains(
+    server: Server, world_template: tuple[str, World], tmp_path: Path, fuzzing: Budget, resource: str
+) -> None:
+    name, world = world_template
     for round_, seed in enumerate(fuzzing.seeds()):
-        said = play(stage, (OWNER, OWNER, "alex")[round_ % 3], resource, tmp_path, fuzzing.examples(CHAINS), seed)
-        assert followed(said), said.text
-        assert said.report.count("hidden_from_a_stranger"), said.text
-    stage.close()
+        # Each round has a world of its own: chains disable people and close places.
+        with fresh_database(server, name) as dsn, live_server(WorldCopy(dsn, world), tmp_path / f"data{seed}") as live:
+            stage = Stage(live)
+            who = (OWNER, OWNER, "alex")[round_ % 3]
+            said = play(stage, who, resource, tmp_path, fuzzing.examples(CHAINS), seed)
+            assert followed(said), said.text
+            assert said.report.count("hidden_from_a_stranger"), said.text
+            stage.close()
 
 
 def test_a_stranger_who_may_see_something_is_told_of(live: Live, stage: Stage) -> None:
