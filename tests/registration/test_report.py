@@ -269,6 +269,18 @@ def test_run_control_says_that_the_run_is_a_registered_one(stage: Stage, operati
     assert stage.as_(OWNER).call("getRun", run_id=run["id"]).ok() == run
 
 
+def test_a_step_of_a_registered_run_with_a_token_is_told_that_it_needs_none(stage: Stage) -> None:
+    run = stage.registered(agents=["texter"])
+    step, body = fresh(), {"kind": "tool", "name": "read_folder"}
+    stage.as_("texter").call("recordRunStep", body, run_id=run["id"], step_id=step).ok()
+    for token in ("", "nonsense"):
+        for operation, with_ in (("recordRunStep", body), ("updateRunStep", {"status": "completed"})):
+            answer = stage.as_("texter").call(
+                operation, with_, headers={"Livebox-Invocation": token}, run_id=run["id"], step_id=step
+            )
+            answer.refused(409, "run_is_registered")
+
+
 def test_steps_of_a_thread_still_need_their_token(stage: Stage) -> None:
     held = stage.running()
     body = {"kind": "tool", "name": "read_folder"}
