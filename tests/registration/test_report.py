@@ -355,3 +355,12 @@ def test_its_agent_disabled_ends_it(stage: Stage) -> None:
     stage.as_(OWNER).call("updatePrincipal", {"status": "disabled"}, principal_id=stage.id(agent)).ok()
     until(lambda: stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()["state"] == "cancelled")
     assert stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()["state_reason"] == "agent_disabled"
+
+
+def test_times_of_any_offset_are_taken(stage: Stage) -> None:
+    run = stage.registered(started_at="2026-11-01T10:19:00-23:11")
+    assert run["reported_started_at"] == "2026-11-02T09:30:00.000000Z"
+    body = {"status": "completed", "ended_at": "2026-11-03T09:34:00+23:59"}
+    for _ in range(2):
+        ended = stage.as_("lotse").call("updateRun", body, run_id=run["id"]).ok()
+        assert ended["reported_ended_at"] == "2026-11-02T09:35:00.000000Z"
