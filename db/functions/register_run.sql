@@ -31,7 +31,7 @@ BEGIN
         v_body->'user_dims', v_body->>'mode', (v_body->>'parent_run_id')::uuid, v_body->>'parent_span', v_now, v_me,
         v_agent.id || ARRAY(SELECT a::uuid FROM jsonb_array_elements_text(v_body->'agents') WITH ORDINALITY AS l(a, n)
                              WHERE a::uuid <> v_agent.id ORDER BY n),
-        v_body->'budget', (v_body->>'started_at')::timestamptz)
+        v_body->'budget', livebox.time_of(v_body->>'started_at'))
     RETURNING * INTO v_run;
     PERFORM livebox.run_event('run.registered', v_run, v_me);
     PERFORM livebox.run_event('run.state_changed', v_run, v_me);

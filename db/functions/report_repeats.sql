@@ -6,7 +6,7 @@ BEGIN
        AND coalesce((p_body->>'cost_micros')::bigint = coalesce(p_run.cost_micros, -1), true)
        AND coalesce(p_body->>'halt_reason' = coalesce(p_run.halt_reason, ''), true)
        AND coalesce(p_body->>'detector' = coalesce(p_run.detector, ''), true)
-       AND coalesce((p_body->>'ended_at')::timestamptz = coalesce(p_run.reported_ended_at, 'infinity'), true)
+       AND coalesce(livebox.time_of(p_body->>'ended_at') = coalesce(p_run.reported_ended_at, 'infinity'), true)
        AND (v_given IS NULL OR v_given = (
                 SELECT jsonb_agg(e.value ORDER BY e.n)
                   FROM jsonb_array_elements(p_run.governance_events) WITH ORDINALITY AS e(value, n)

@@ -12,7 +12,7 @@ BEGIN
     END IF;
     p_run.halt_reason := coalesce(p_body->>'halt_reason', p_run.halt_reason);
     p_run.detector := coalesce(p_body->>'detector', p_run.detector);
-    p_run.reported_ended_at := coalesce((p_body->>'ended_at')::timestamptz, p_run.reported_ended_at);
+    p_run.reported_ended_at := coalesce(livebox.time_of(p_body->>'ended_at'), p_run.reported_ended_at);
     IF p_body ? 'governance_events' THEN
         p_run.governance_events := coalesce(p_run.governance_events, '[]') || (p_body->'governance_events');
     END IF;

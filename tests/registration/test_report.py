@@ -269,6 +269,18 @@ def test_run_control_says_that_the_run_is_a_registered_one(stage: Stage, operati
     assert stage.as_(OWNER).call("getRun", run_id=run["id"]).ok() == run
 
 
+def test_a_step_of_a_registered_run_with_a_token_is_told_that_it_needs_none(stage: Stage) -> None:
+    run = stage.registered(agents=["texter"])
+    step, body = fresh(), {"kind": "tool", "name": "read_folder"}
+    stage.as_("texter").call("recordRunStep", body, run_id=run["id"], step_id=step).ok()
+    for token in ("", "nonsense"):
+        for operation, with_ in (("recordRunStep", body), ("updateRunStep", {"status": "completed"})):
+            answer = stage.as_("texter").call(
+                operation, with_, headers={"Livebox-Invocation": token}, run_id=run["id"], step_id=step
+            )
+            answer.refused(409, "run_is_registered")
+
+
 def test_steps_of_a_thread_still_need_their_token(stage: Stage) -> None:
     held = stage.running()
     body = {"kind": "tool", "name": "read_folder"}
@@ -343,3 +355,12 @@ def test_its_agent_disabled_ends_it(stage: Stage) -> None:
     stage.as_(OWNER).call("updatePrincipal", {"status": "disabled"}, principal_id=stage.id(agent)).ok()
     until(lambda: stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()["state"] == "cancelled")
     assert stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()["state_reason"] == "agent_disabled"
+
+
+def test_times_of_any_offset_are_taken(stage: Stage) -> None:
+    run = stage.registered(started_at="2026-11-01T10:19:00-23:11")
+    assert run["reported_started_at"] == "2026-11-02T09:30:00.000000Z"
+    body = {"status": "completed", "ended_at": "2026-11-03T09:34:00+23:59"}
+    for _ in range(2):
+        ended = stage.as_("lotse").call("updateRun", body, run_id=run["id"]).ok()
+        assert ended["reported_ended_at"] == "2026-11-02T09:35:00.000000Z"
