@@ -45,7 +45,7 @@ def test_what_is_hidden_is_not_decided_on_one_by_one(stage: Stage, request: pyte
         stage.as_("texter").call("putAgentRunSnapshot", body, snapshot_id=fresh()).ok()
     request.getfixturevalue("decided_once")
 
-    def ids(operation: str, member: str, query: dict[str, Any] | None = None, **path: str) -> list[str]:
+    def ids(operation: str, member: str, query: dict[str, Any] | None = None, **path: Any) -> list[str]:
         listed = stage.as_("alex").call(operation, query=query, **path).ok()["items"]
         return [item[member] for item in listed if item[member] in (root["id"], shown, *hidden)]
 
