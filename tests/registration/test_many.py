@@ -56,7 +56,7 @@ def test_what_is_hidden_is_not_decided_on_one_by_one(stage: Stage, request: pyte
     assert ids("listRunSnapshots", "run_id", run_id=root["id"]) == [shown, root["id"]]
     events = stage.as_("alex").call("listEvents", query={"after": 0, "limit": 200}).ok()["items"]
     told = [event["payload"]["run"]["id"] for event in events if "run" in event["payload"]]
-    assert told == [root["id"], root["id"], shown, shown]
+    assert [run for run in told if run in (root["id"], shown, *hidden)] == [root["id"], root["id"], shown, shown]
     spend = stage.as_("alex").call("getRunSpend", run_id=root["id"]).ok()
     assert spend["subtree"]["runs"] == 2
     snapshot = stage.as_("alex").call("getSnapshot").ok()
@@ -72,3 +72,24 @@ def test_of_a_tree_that_is_too_large_the_newest_are_left_out(stage: Stage, by: s
     for most, kept in ((1, []), (3, children[:2]), (5, children), (6, [*children, grandchild])):
         rows = stage.sql("SELECT livebox.run_tree(%s, %s, %s)", stage.id(by), root["id"], most)
         assert [row for (row,) in rows] == [root["id"], *kept]
+
+
+def test_units_that_are_not_shown_take_nobodys_place(stage: Stage) -> None:
+    """Whoever knows the id of a run can publish below it, as often as they like."""
+    run = stage.registered(agent="texter", user_id="alex")
+
+    def publish(by: str, parent: str) -> str:
+        unit = fresh()
+        body = {"snapshot": {"source": "workflow", "state": "running", "parent": parent}}
+        stage.as_(by).call("putAgentRunSnapshot", body, snapshot_id=unit).ok()
+        return unit
+
+    strange = publish("assistent", run["id"])
+    publish("assistent", f"{run['id']}:jobs:x")
+    publish("assistent", strange)
+    mine = publish("texter", run["id"])
+    below = publish("texter", mine)
+    for who, units in (("alex", [mine]), ("texter", [mine, below]), (OWNER, [strange])):
+        found = stage.sql("SELECT livebox.units_below(%s, %s::uuid[], %s)", stage.id(who), [run["id"]], len(units))
+        shown = stage.sql("SELECT snapshot_id FROM livebox.agent_snapshots WHERE id = ANY (%s::uuid[])", found[0][0])
+        assert {unit for (unit,) in shown} == set(units)
