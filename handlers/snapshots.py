@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -76,12 +77,16 @@ async def _page(
         if answer.code != "ok" or answer.body is None:
             return answer
         batch = msgspec.json.decode(answer.body)
-        for here, unit in _units(batch["items"], await _live(context, batch["items"]), place):
-            if wanted(unit.snapshot):
-                if len(items) == context.limit:
-                    return _answer(items, place)
-                items.append(unit.explained() if explain else unit.snapshot)
-            place = here
+        live, after = await _live(context, batch["items"]), place
+        for record in batch["items"]:
+            for here, unit in _units(record, live, after):
+                if wanted(unit.snapshot):
+                    if len(items) == context.limit:
+                        return _answer(items, place)
+                    items.append(unit.explained() if explain else unit.snapshot)
+                place = here
+            # A run may have hundreds of units, and a page looks at thousands of runs: others get their turn in between.
+            await asyncio.sleep(0)
         if answer.cursor is None:
             return _answer(items, None)
         place = answer.cursor
@@ -90,19 +95,16 @@ async def _page(
             return _answer(items, place)
 
 
-def _units(
-    records: list[Record], live: Mapping[str, Mapping[str, Any]], after: Place | None
-) -> Iterator[tuple[Place, Unit]]:
-    """The units of records with their places, in order, from behind a place on."""
+def _units(record: Record, live: Mapping[str, Mapping[str, Any]], after: Place | None) -> Iterator[tuple[Place, Unit]]:
+    """The units of a record with their places, in order, from behind a place on."""
     inside = after if after is not None and "kind" in after else {"id": ""}
-    for record in records:
-        at = {"at": record["at"], "id": record["id"]}
-        if "durable" in record:
-            yield at, published(cast("PublishedRecord", record))
-            continue
-        for unit in units(cast("RunRecord", record), live.get(record["id"])):
-            if inside["id"] != record["id"] or (unit.kind, unit.key) > (inside["kind"], inside["key"]):
-                yield {**at, "kind": unit.kind, "key": unit.key}, unit
+    at = {"at": record["at"], "id": record["id"]}
+    if "durable" in record:
+        yield at, published(cast("PublishedRecord", record))
+        return
+    for unit in units(cast("RunRecord", record), live.get(record["id"])):
+        if inside["id"] != record["id"] or (unit.kind, unit.key) > (inside["kind"], inside["key"]):
+            yield {**at, "kind": unit.kind, "key": unit.key}, unit
 
 
 async def _live(context: Context, records: list[Record]) -> dict[str, Mapping[str, Any]]:

@@ -28,7 +28,8 @@ _SECRET: Final = re.compile(
     | \b(?:gh[a-z]|glpat|github_pat|xox[a-z]|xapp)[-_][\w-]{6,}
     | \b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{8,} | \bAIza[\w-]{10,} | \bya29\.[\w-]+ | \bSG\.[\w-]{8,}
     | ://[^\s/?\#]*@                                                          # a URL with credentials
-    | (?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|api[\s_-]?key|access[\s_-]?key|private[\s_-]?key
+    | (?:passw(?:or)?d|passphrase|passcode|passwort|kennwort|mot\sde\spasse|contrase(?:ñ|n)a|pwd|secret|token
+        |(?:api|access|account|private|shared)[\s_-]?key
         |credentials?|cookie|session[\s_-]?id|otp|\bpin|signature|\bsig|[_-]key)["']?\s*(?:[:=]|\b(?:is|was)\b)\s*\S
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -60,10 +61,12 @@ _REASONING: Final = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _WORD: Final = re.compile(r"[A-Za-z0-9+/=_.-]{16,}")
+_SLASHES: Final = str.maketrans({"\u2044": "/", "\u2215": "/", "\u29f8": "/", "\u2216": "\\", "\u29f5": "\\"})
+"""Characters that look like slashes and fold to none."""
 _HEX: Final = re.compile(r"[0-9a-f]{16,}|[0-9A-F]{16,}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _MACHINE: Final = re.compile(
     r"""
-      ^[/~$%] | ^[A-Za-z]: | \\ | (?:^|[\W_])file: | :///  | [:=,;@\s]/(?!/) | (?:^|/)~ | \$[{(\w]|%\w+%
+      ^[/~$%] | ^[A-Za-z]: | \\ | (?:^|[\W_])file: | :///  | [:=,;@\s|'"`(\[{<]/(?!/) | (?:^|/)~ | \$[{(\w]|%\w+%
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -90,7 +93,7 @@ def one_line(text: str) -> str | None:
 def reference(text: str) -> bool:
     """Whether this is a logical id: no path of a machine, no way out of a folder, no credential."""
     for _ in range(_DECODED):
-        folded = unicodedata.normalize("NFKC", text)
+        folded = unicodedata.normalize("NFKC", text).translate(_SLASHES)
         if folded != folded.strip() or any(unicodedata.category(c)[0] == "C" for c in folded):
             return False
         if _MACHINE.search(folded) or ".." in re.split(r"[/\s:]", folded) or _credential(folded):
@@ -104,6 +107,7 @@ def reference(text: str) -> bool:
 
 def secret(text: str) -> bool:
     """Whether something in it looks like a secret."""
+    text = unicodedata.normalize("NFKC", text)
     return _SECRET.search(text) is not None or any(_random(word) for word in _WORD.findall(text))
 
 

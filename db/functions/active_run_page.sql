@@ -27,17 +27,18 @@ BEGIN
              ORDER BY r.queued_at DESC, r.id DESC
              LIMIT 100
         LOOP
-            -- A run without a thread is in nobody's channel: the decision alone says who sees it.
+            -- A run without a thread is in nobody's channel: whom it names sees it, and owners.
             v_shown := false;
             v_channel := NULL;
             IF coalesce((v_row.run).agent_id = p_agent, true) AND coalesce((v_row.run).state = p_state, true) THEN
                 v_channel := (SELECT t.channel_id FROM livebox.threads t
                                WHERE t.id = (v_row.run).thread_id AND t.deleted_at IS NULL);
-                v_shown := (v_owner AND livebox.owner_sees(v_channel)) OR v_channel = ANY (v_channels) OR (v_row.run).thread_id IS NULL;
+                v_shown := (v_owner AND livebox.owner_sees(v_channel)) OR v_channel = ANY (v_channels)
+                           OR (v_row.run).thread_id IS NULL AND (v_owner OR livebox.run_names(v_row.run, p_principal));
             END IF;
             IF v_shown THEN
                 v_shown := livebox.authorize(p_principal, 'run.read', jsonb_build_object('run_id', (v_row.run).id)) IS NULL;
-                IF NOT v_shown AND (v_row.run).thread_id IS NOT NULL THEN
+                IF NOT v_shown THEN
                     effects := effects || '[{"kind": "authz.error", "reason": "filter_mismatch"}]';
                 END IF;
             END IF;

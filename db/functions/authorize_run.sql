@@ -14,12 +14,14 @@ BEGIN
       FROM livebox.runs r LEFT JOIN livebox.threads t ON t.id = r.thread_id
      WHERE r.id = p_run;
     SELECT p.role INTO v_me FROM livebox.principals p WHERE p.id = p_principal AND p.status = 'active';
-    v_level := livebox.channel_level(p_principal, v_run.channel_id);
     IF v_run.agent_id IS NOT NULL AND v_run.thread_id IS NULL THEN
         v_named := coalesce(v_run.registered_by = p_principal OR p_principal = ANY (v_run.agents) OR v_run.agent_id = p_principal, false);
         v_seen := v_named OR v_me.role = 'owner' OR coalesce(v_run.user_dims->>'user_id' = p_principal::text, false);
+        IF NOT livebox.caller_active(jsonb_build_object('principal', p_principal)) OR v_seen IS NOT TRUE THEN
+            PERFORM livebox.channel_level(p_principal, v_run.channel_id);  -- as for one that is not there
+            RETURN 'not_found';
+        END IF;
         RETURN CASE
-            WHEN NOT livebox.caller_active(jsonb_build_object('principal', p_principal)) OR v_seen IS NOT TRUE THEN 'not_found'
             WHEN p_action = 'run.read' THEN NULL
             WHEN p_action = 'run.update' AND NOT v_named THEN 'forbidden'
             WHEN p_action = 'run.cancel' AND v_run.registered_by <> p_principal AND v_me.role IS NULL
@@ -27,6 +29,7 @@ BEGIN
             WHEN p_action = 'run.control' AND v_run.agent_id <> p_principal THEN 'forbidden'
         END;
     END IF;
+    v_level := livebox.channel_level(p_principal, v_run.channel_id);
     RETURN CASE
         WHEN p_action = 'run.control' AND v_run.agent_id = p_principal
              AND (v_run.channel_id IS NOT NULL OR v_run.state_reason = 'thread_deleted')

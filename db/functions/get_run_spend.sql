@@ -18,7 +18,7 @@ BEGIN
     IF v_denial IS NOT NULL THEN
         RETURN livebox.refused(v_denial);
     END IF;
-    v_tree := ARRAY(SELECT t.run_id FROM livebox.run_tree(v_me, v_run, v_most + 1) t);
+    v_tree := ARRAY(SELECT livebox.run_tree(v_me, v_run, v_most + 1));
     SELECT livebox.spend_totals(coalesce(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), '[]'), 1),
            livebox.spend_totals(coalesce(jsonb_agg(l.line), '[]'), least(cardinality(v_tree), v_most))
       INTO v_own, v_subtree

@@ -38,7 +38,9 @@ BEGIN
                    WHEN e.audience_group IS NOT NULL THEN e.type = 'access.changed' AND e.audience_group = ANY (v_groups)
                    WHEN e.resource_kind = 'space' THEN livebox.space_level(v_me, e.space_id) IS NOT NULL
                    WHEN e.resource_kind = 'run' AND e.thread_id IS NULL
-                        THEN livebox.authorize(v_me, 'run.read', jsonb_build_object('run_id', e.resource_id)) IS NULL
+                        -- Nearly all are of runs that name somebody else: those are told by one look at the row.
+                        THEN CASE WHEN v_owner OR (SELECT livebox.run_names(r, v_me) FROM livebox.runs r WHERE r.id = e.resource_id::uuid)
+                                  THEN livebox.authorize(v_me, 'run.read', jsonb_build_object('run_id', e.resource_id)) IS NULL END
                    WHEN e.type = 'thread.moved' AND NOT seen.channel
                         THEN livebox.channel_level(v_me, ((e.event).payload->>'from_channel_id')::uuid) > 0
                    WHEN t.deleted_at IS NOT NULL THEN e.type = 'thread.deleted' AND seen.channel

@@ -14,8 +14,8 @@ BEGIN
     IF v_denial IS NOT NULL THEN
         RETURN livebox.refused(v_denial);
     END IF;
-    v_runs := ARRAY(SELECT t.run_id FROM livebox.run_tree(v_me, v_run, v_most) t);
-    RETURN livebox.snapshot_page(v_me, p_args, v_runs, livebox.units_below(v_runs, v_most));
+    v_runs := ARRAY(SELECT livebox.run_tree(v_me, v_run, v_most));
+    RETURN livebox.snapshot_page(v_me, p_args, v_runs, livebox.units_below(v_me, v_runs, v_most));
 END $$;
 COMMENT ON FUNCTION livebox.list_run_snapshots(jsonb, jsonb) IS
     'Records of a run, the runs registered below it that the caller may read, and the units published below any of them. Needs the limit registered.tree_max.';

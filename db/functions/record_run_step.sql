@@ -10,6 +10,7 @@ DECLARE
     v_run    livebox.runs := v_hold.run;
     v_now    timestamptz;
     v_step   livebox.run_steps;
+    v_change livebox.run_change;
 BEGIN
     IF (v_hold.refusal).code IS NOT NULL THEN
         RETURN v_hold.refusal;
@@ -44,8 +45,11 @@ BEGIN
     RETURNING * INTO v_step;
     v_run := livebox.count_step(v_run, 1, v_now);
     PERFORM livebox.compact_steps(v_run, p_args->'limits');
-    RETURN livebox.done('ok', livebox.run_step_json(v_step),
-                        effects => (livebox.end_exhausted(v_run, p_args->'limits')).effects);
+    v_change := livebox.end_exhausted(v_run, p_args->'limits');
+    IF v_change.effects IS NOT NULL THEN  -- the end has closed it
+        SELECT * INTO STRICT v_step FROM livebox.run_steps s WHERE s.run_id = v_run.id AND s.id = v_id;
+    END IF;
+    RETURN livebox.done('ok', livebox.run_step_json(v_step), effects => v_change.effects);
 END $$;
 COMMENT ON FUNCTION livebox.record_run_step(jsonb, jsonb) IS
     'Records a step under the id that the agent chose, with the next ordinal. The same again answers with the step as it is now; another body under that id is refused. The step that reaches the budget of a registered run ends it. Needs the limits run.step_detail_max_bytes, run.max_steps_persisted and event.body_max_bytes.';

@@ -39,11 +39,12 @@ BEGIN
                 IF livebox.snapshot_concerned(v_run, p_args) THEN
                     v_channel := (SELECT t.channel_id FROM livebox.threads t
                                    WHERE t.id = v_run.thread_id AND t.deleted_at IS NULL);
-                    v_shown := (v_owner AND livebox.owner_sees(v_channel)) OR v_channel = ANY (v_channels) OR v_run.thread_id IS NULL;
+                    v_shown := (v_owner AND livebox.owner_sees(v_channel)) OR v_channel = ANY (v_channels)
+                               OR v_run.thread_id IS NULL AND (v_owner OR livebox.run_names(v_run, p_principal));
                 END IF;
                 IF v_shown THEN
                     v_shown := livebox.authorize(p_principal, 'run.read', jsonb_build_object('run_id', v_run.id)) IS NULL;
-                    IF NOT v_shown AND v_run.thread_id IS NOT NULL THEN
+                    IF NOT v_shown THEN
                         v_effects := v_effects || '[{"kind": "authz.error", "reason": "filter_mismatch"}]';
                     END IF;
                 END IF;
@@ -52,7 +53,7 @@ BEGIN
                 END IF;
             ELSE
                 SELECT * INTO v_unit FROM livebox.agent_snapshots s WHERE s.id = v_key.id;
-                IF coalesce(v_unit.source = v_source, true) AND livebox.unit_readable(p_principal, v_owner, v_unit) THEN
+                IF coalesce(v_unit.source = v_source, true) AND livebox.unit_readable(p_principal, v_owner, v_channels, v_unit) THEN
                     v_items := v_items || livebox.unit_record(v_unit);
                 END IF;
             END IF;

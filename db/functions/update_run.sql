@@ -12,6 +12,7 @@ DECLARE
     v_new     livebox.runs;
     v_refusal livebox.answer;
     v_change  livebox.run_change;
+    v_effects jsonb;
 BEGIN
     IF (v_hold.refusal).code IS NOT NULL THEN
         RETURN v_hold.refusal;
@@ -40,9 +41,11 @@ BEGIN
         v_change := livebox.end_exhausted(v_run, v_limits);
     ELSE
         v_change := livebox.report_status(v_run, v_new, v_status, v_me, v_limits);
+        v_effects := v_change.effects;
+        v_change := livebox.end_exhausted(v_change.run, v_limits);  -- with the steps that came along
     END IF;
     RETURN livebox.done('ok', livebox.run_json(v_change.run), (v_change.run).version, 'run', v_run.id::text,
-                        effects => v_change.effects);
+                        effects => coalesce(v_effects || v_change.effects, v_effects, v_change.effects));
 END $$;
 COMMENT ON FUNCTION livebox.update_run(jsonb, jsonb) IS
     'updateRun: what may change of a registered run, all of it or nothing. After the end only step counts still come, and repeats of what is stored. Needs the limits run.step_detail_max_bytes, registered.currency, registered.governance_events_max and event.body_max_bytes.';

@@ -203,6 +203,8 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
         name, mark, value = each.partition("=")
         if not (name and mark and value):
             raise click.BadParameter(f"{each} is not of the form NAME=VALUE", param_hint="--dim")
+        if name in pairs:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--dim")
         pairs[name] = value
     return pairs
 

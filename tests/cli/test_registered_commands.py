@@ -90,6 +90,7 @@ def test_a_second_registration_is_refused_in_one_line(run: Run, registered: Call
         (("run", "register"), "--agent"),
         (("run", "register", "--agent", "nobody"), "give its id"),
         (("run", "register", "--agent", "lotse", "--dim", "team"), "NAME=VALUE"),
+        (("run", "register", "--agent", "lotse", "--dim", "team=a", "--dim", "team=b"), "team is given twice"),
         (("run", "register", "--agent", "lotse", "--max-cost", "5"), "MICROS:CURRENCY"),
         (("run", "register", "--agent", "lotse", "--id", "7"), "--id"),
         (("run", "register", "--agent", "lotse", "--max-tokens", "0"), "--max-tokens"),

@@ -183,6 +183,34 @@ def test_the_entry_that_reaches_the_budget_ends_the_run(stage: Stage, kind: str)
     assert shown(stage, run["id"])["state"] == "failed"
 
 
+def test_a_count_of_steps_that_comes_with_a_status_reaches_the_budget_too(stage: Stage) -> None:
+    for state, to in (("queued", "running"), ("running", "waiting_input")):
+        run = stage.registered(state=state, budget={"steps": 3})
+        told = stage.as_("lotse").call("updateRun", {"status": to, "steps": 3}, run_id=run["id"]).ok()
+        assert (told["state"], told["state_reason"]) == ("failed", "budget_exhausted")
+        assert told == shown(stage, run["id"])
+        states = [
+            event["state"]
+            for (event,) in stage.sql(
+                "SELECT payload->'run' FROM livebox.events WHERE resource_id = %s AND type = 'run.state_changed'"
+                " ORDER BY seq",
+                run["id"],
+            )
+        ]
+        assert states == [state, to, "failed"]
+    run = stage.registered(budget={"steps": 3})
+    done = stage.as_("lotse").call("updateRun", {"status": "completed", "steps": 3}, run_id=run["id"]).ok()
+    assert done["state"] == "completed", "it ended before it could be exhausted"
+
+
+def test_the_step_that_reaches_the_budget_is_told_as_the_end_left_it(stage: Stage) -> None:
+    run = stage.registered(budget={"steps": 1})
+    step = {"run_id": run["id"], "step_id": fresh()}
+    told = stage.as_("lotse").call("recordRunStep", {"kind": "tool", "name": "x"}, **step).ok()
+    assert told["status"] == "failed"
+    assert told == shown(stage, run["id"])["steps"][step["step_id"]]
+
+
 @pytest.mark.parametrize("bound", ["cost", "tokens"])
 def test_twenty_spenders_at_once_end_it_exactly_once(twins: tuple[Stage, Stage], bound: str) -> None:
     """Over two servers: the sum is exact, the run ends with the entry that reaches the budget and with no other."""

@@ -55,6 +55,9 @@ SECRETS: Final = (
     "Xk9vQ2mN8pL4rT7w",
     "0193a000-0000-4000-8000-0000000000d1",
     "pass\u200bword=hunter2",
+    "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44: hunter2",
+    "Passwort: hunter2",
+    "AccountKey=abcd1234",
 )
 LOGS: Final = (
     "2026-11-02T10:00:00Z it failed",
@@ -231,6 +234,12 @@ UNSAFE: Final = (
     " x",
     "x\n",
     "a\u200b/b",
+    "see '/etc/passwd'",
+    '"/etc/passwd"',
+    "(/etc/passwd)",
+    "[/etc/passwd]",
+    "a|/etc/passwd",
+    "</etc/passwd>",
 )
 
 
@@ -252,6 +261,18 @@ def test_nor_when_it_is_encoded(text: str, times: int) -> None:
     assert not reference(text)
 
 
-@pytest.mark.parametrize("text", ["\uff0fetc/passwd", "a/\uff0e\uff0e/b", "\uff5e/x", "\uff23:\uff3cx", "\u2025/x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u2215etc\u2215passwd",
+        "a/..\u2044b",
+        "a\u2216b",
+        "\uff0fetc/passwd",
+        "a/\uff0e\uff0e/b",
+        "\uff5e/x",
+        "\uff23:\uff3cx",
+        "\u2025/x",
+    ],
+)
 def test_nor_when_it_is_written_in_look_alikes(text: str) -> None:
     assert not reference(text)
