@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from livebox.cli import main
 from tests.mock.test_page import LISTENS, PATIENCE, ROOT
 
-
 HALF = (
     b"POST /v1/spaces HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer x\r\nContent-Type: application/json\r\n"
     b"Expect: 100-continue\r\nContent-Length: 50\r\n\r\n{"
