@@ -58,9 +58,7 @@ def _says(contract: Contract, file: str, schema: Any, tokens: list[str], keyword
 def _may_be(schema: dict[str, Any], *names: str) -> bool:
     """Whether values of one of these types are taken by name."""
     types = schema.get("type", ())
-    return not {types if isinstance(types, str) else None, *(types if isinstance(types, list) else ())}.isdisjoint(
-        names
-    )
+    return not set(names).isdisjoint([types] if isinstance(types, str) else types)
 
 
 @rule(201)
