@@ -65,3 +65,17 @@ class File:
         if known is not None and is_current(known, self._tag):
             return Reply(envelope, 304, more=self._headers)
         return Reply(envelope, 200, self._media, self._body, self._headers)
+
+
+class Moved(File):
+    """A path that leads to another one; `target` may be relative, so that it holds below a prefix too."""
+
+    __slots__ = ()
+
+    def __init__(self, target: str) -> None:
+        super().__init__("", b"")
+        self._headers = {**_HEADERS, "Content-Security-Policy": _POLICY, "Location": target}
+
+    def answer(self, request: web.BaseRequest, envelope: Envelope) -> Reply:
+        """308, whatever the client has already."""
+        return Reply(envelope, 308, more=self._headers)

@@ -23,6 +23,8 @@ KEEPALIVE: Final = 75.0
 """Seconds an idle connection stays open."""
 LINGER: Final = 2.0
 """Seconds in which the rest of a refused body is read, so that the client sees the refusal before a reset."""
+SOON: Final = 0.001
+"""Seconds that a server without grace waits: aiohttp takes 0 for no limit."""
 
 # The parser's message about a method it does not know quotes the request line.
 _QUOTED_LINE: Final = re.compile(r"b['\"]([!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}) (\S{1,2000}) HTTP/1\.[01]")
@@ -138,4 +140,4 @@ class Server:
         server.close()
         await asyncio.sleep(0)  # requests that have arrived begin before idle connections are closed
         listener.pre_shutdown()
-        await listener.shutdown(self._grace)
+        await listener.shutdown(max(self._grace, SOON))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import math
 
 import click
 
@@ -32,6 +33,8 @@ def command(host: str | None, port: int | None, with_gateway: bool, script: str,
 
     if script not in scripts():
         raise click.BadParameter(f"there are {', '.join(scripts())}", param_hint="--script")
+    if math.isnan(pace):  # a range lets it pass, and nothing ever comes after so many seconds
+        raise click.BadParameter("it is not a number", param_hint="--pace")
     settings = configuration(http__host=host, http__port=port)
     log.configure(settings.text("log.level"), settings.text("log.format"))
     gateway = Gateway(settings, script, pace) if with_gateway else None

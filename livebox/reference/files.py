@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from livebox.file import MEDIA, File, policy
+from livebox.file import MEDIA, File, Moved, policy
 from livebox.reference.pages import STATIC, own, static
 
 ROOT: Final = "/docs"
@@ -46,6 +46,7 @@ def files() -> Iterator[tuple[str, File]]:
     for name, load in loads.items():
         yield f"{ROOT}/{name}", File(MEDIA["." + name.rpartition(".")[2]], load, _PLAIN)
     yield ROOT, File(MEDIA[".html"], partial(own, "index.html"), _TRIED)
+    yield f"{ROOT}/", Moved("../docs")  # its links are relative to /docs
 
 
 def _document(name: str) -> dict[str, Any]:

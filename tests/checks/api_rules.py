@@ -27,6 +27,7 @@ EXCEPTIONS: dict[tuple[int, str], str] = {
     (109, f"{_SCHEMAS}/Run/properties/external_id"): "of somebody else's scheme",
     (109, f"{_SCHEMAS}/RegisterRunRequest/properties/external_id"): "of somebody else's scheme",
     (109, f"{_SCHEMAS}/AgentRunSnapshot/properties/run_id"): "of its publisher's scheme",
+    (205, f"{_SCHEMAS}/PatchOp/properties/value"): "what it is depends on the path; null is refused before",
     (207, f"{_SCHEMAS}/GovernanceEvent"): "a control plane's own JSON",
     (207, f"{_SCHEMAS}/StepDetail"): "an agent's own JSON",
     (207, f"{_SCHEMAS}/EventEnvelope"): "each event closes it with its payload",

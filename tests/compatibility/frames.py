@@ -12,6 +12,9 @@ from tests.compatibility.view import Part, Reader, below
 ROOT = f"{ASYNCAPI}#"
 #: From which code on a client does not come back, as far as the codes are our own.
 OWN, FINAL = 4000, 4500
+#: What says how a frame is sent, in its message and in its operation.
+FORM = ("contentType", "headers", "bindings", "correlationId", "traits")
+WAY = ("security", "bindings", "reply", "traits")
 
 
 class Frames:
@@ -25,11 +28,13 @@ class Frames:
     def compare(self) -> None:
         """Report what has changed."""
         self._channels()
+        self._ways()
         was, now = _messages(self._old), _messages(self._new)
         for (direction, name), part in was.items():
             self._report.used_by = f"frame {name}"
             if (direction, name) in now:
                 after = now[direction, name]
+                self._form(name, part, after, FORM, direction)
                 self._schemas.compare((below(part, "payload"),), (below(after, "payload"),), direction)
             else:
                 text = f"the frame {name} is {'not taken' if direction == REQUEST else 'never sent'} any more"
@@ -53,10 +58,30 @@ class Frames:
             elif channel.get("bindings") != now[addresses[channel["address"]]].get("bindings"):
                 text = "how the connection is made has changed"
                 self._report.add(BREAKING, "channel.bindings", text, f"{ROOT}/channels/{name}/bindings")
-        if self._old.documents.asyncapi.get("defaultContentType") != self._new.documents.asyncapi.get(
-            "defaultContentType"
-        ):
-            self._report.add(BREAKING, "frame.media", "frames have another form", f"{ROOT}/defaultContentType")
+        for name, rule in (("defaultContentType", "frame.media"), ("servers", "root.changed")):
+            if self._old.documents.asyncapi.get(name) != self._new.documents.asyncapi.get(name):
+                self._report.add(BREAKING, rule, f"{name} has changed", f"{ROOT}/{name}")
+
+    def _ways(self) -> None:
+        """Operations that are still there but take or send their frames in another way."""
+        was, now = (_operations(reader) for reader in (self._old, self._new))
+        there = {channel["address"] for channel in self._new.documents.asyncapi.get("channels", {}).values()}
+        for key in was.keys() & now.keys():
+            direction = REQUEST if key[0] == "receive" else RESPONSE
+            self._form(f"the operation of {key[1]}", was[key], now[key], WAY, direction)
+            old, new = _address(self._old, was[key]), _address(self._new, now[key])
+            if old != new and old in there:
+                text, pointer = f"{key[1]} goes over {new}, no longer over {old}", f"{now[key].pointer}/channel"
+                self._report.add(BREAKING, "channel.moved", text, pointer, direction=direction)
+
+    def _form(self, name: str, old: Part, new: Part, keywords: tuple[str, ...], direction: str) -> None:
+        for keyword in keywords:
+            if old.schema.get(keyword) != new.schema.get(keyword):
+                text, places = (
+                    f"{keyword} of {name} has changed",
+                    (f"{new.pointer}/{keyword}", f"{old.pointer}/{keyword}"),
+                )
+                self._report.add(BREAKING, "frame.media", text, *places, direction=direction)
 
     def _closes(self) -> None:
         was, now = (reader.documents.asyncapi.get("x-close-codes", {}) for reader in (self._old, self._new))
@@ -87,3 +112,22 @@ def _messages(reader: Reader) -> dict[tuple[str, str], Part]:
             part = reader.follow(Part(f"{ROOT}/operations/{identity}/messages/{index}", entry))
             found[direction, part.schema.get("name", part.pointer.rpartition("/")[2])] = part
     return found
+
+
+def _operations(reader: Reader) -> dict[tuple[str, str], Part]:
+    """Every operation by its action and the name of its frame."""
+    found: dict[tuple[str, str], Part] = {}
+    operations: dict[str, Any] = reader.documents.asyncapi.get("operations", {})
+    for identity, operation in operations.items():
+        for index, entry in enumerate(operation.get("messages", [])):
+            message = reader.follow(Part(f"{ROOT}/operations/{identity}/messages/{index}", entry))
+            name = message.schema.get("name", message.pointer.rpartition("/")[2])
+            found[operation["action"], name] = Part(f"{ROOT}/operations/{identity}", operation)
+    return found
+
+
+def _address(reader: Reader, operation: Part) -> Any:
+    """Where the channel of an operation is; None where it names none."""
+    if "channel" not in operation.schema:
+        return None
+    return reader.follow(below(operation, "channel")).schema.get("address")

@@ -13,6 +13,8 @@ from tests.compatibility.schemas import Schemas
 from tests.compatibility.view import Part, Reader, below
 
 ROOT = f"{OPENAPI}#"
+#: What says how a security scheme is sent.
+SCHEME = ("type", "scheme", "in", "name")
 
 
 class Operations:
@@ -56,6 +58,9 @@ class Operations:
             text = f"{identity} is called {new.schema['operationId']}, and generated clients name it so"
             self._say(BREAKING, "operation.renamed", text, f"{new.pointer}/operationId")
         self._security(old, new)
+        was, now = _servers(self._old, old), _servers(self._new, new)
+        if was != now:
+            self._say(BREAKING, "root.changed", "servers has changed", f"{new.pointer}/servers", *_above(new, old))
         if old.schema.get("x-rate-class") != new.schema.get("x-rate-class"):
             text = f"counts as {new.schema.get('x-rate-class', 'nothing')}; what that allows is configured"
             self._say(ADDITIVE, "rate.changed", text, f"{new.pointer}/x-rate-class", f"{old.pointer}/x-rate-class")
@@ -80,10 +85,23 @@ class Operations:
         if was == now:
             return
         places = f"{new.pointer}/security", f"{old.pointer}/security", f"{ROOT}/security"
+        now = {frozenset(self._names().get(name, name) for name in asked) for asked in now}
+        if was == now:
+            return
         if all(any(asked <= known for asked in now) for known in was):
             self._say(ADDITIVE, "security.widened", "asks for less than before", *places, direction=REQUEST)
         else:
             self._say(BREAKING, "security.narrowed", "asks for more than before", *places, direction=REQUEST)
+
+    def _names(self) -> dict[str, str]:
+        """New name -> old one of each security scheme that was only given another name."""
+        was, now = _schemes(self._old), _schemes(self._new)
+        return {
+            name: former
+            for name in now.keys() - was.keys()
+            for former in was.keys() - now.keys()
+            if was[former] == now[name]
+        }
 
     def _parameters(self, old: Part, new: Part) -> None:
         was, now = _parameters(self._old, old), _parameters(self._new, new)
@@ -187,11 +205,9 @@ class Operations:
                 self._say(BREAKING, "code.status", text, pointer, direction=RESPONSE)
 
     def _schemes(self) -> None:
-        was, now = (
-            reader.documents.openapi["components"].get("securitySchemes", {}) for reader in (self._old, self._new)
-        )
+        was, now = _schemes(self._old), _schemes(self._new)
         for name in was.keys() & now.keys():
-            for keyword in ("type", "scheme", "in", "name"):
+            for keyword in SCHEME:
                 if was[name].get(keyword) != now[name].get(keyword):
                     text, pointer = f"{name} is sent otherwise", f"{ROOT}/components/securitySchemes/{name}/{keyword}"
                     self._say(BREAKING, "security.scheme", text, pointer, direction=REQUEST)
@@ -216,8 +232,7 @@ def _parameters(reader: Reader, operation: Part) -> dict[tuple[str, str], tuple[
             place = f"{pointer}/parameters/{index}"
             yield place, reader.follow(Part(place, entry))
 
-    path = operation.pointer.rpartition("/")[0]
-    item = reader.documents.openapi["paths"][path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")]
+    path, item = operation.pointer.rpartition("/")[0], _item(reader, operation)
     own = operation.schema.get("parameters", [])
     found = [*listed(path, item.get("parameters", [])), *listed(operation.pointer, own)]
     return {
@@ -233,3 +248,27 @@ def _security(reader: Reader, operation: Part) -> set[frozenset[str]]:
     """What is enough to be let in: sets of schemes, the empty one where nothing is asked."""
     wanted = operation.schema.get("security", reader.documents.openapi.get("security", []))
     return {frozenset(requirement) for requirement in wanted} or {frozenset()}
+
+
+def _schemes(reader: Reader) -> dict[str, dict[str, Any]]:
+    """By name: how it is sent."""
+    schemes = reader.documents.openapi["components"].get("securitySchemes", {})
+    return {name: {keyword: scheme.get(keyword) for keyword in SCHEME} for name, scheme in schemes.items()}
+
+
+def _servers(reader: Reader, operation: Part) -> Any:
+    """Where an operation is, as far as it is elsewhere than the others."""
+    return operation.schema.get("servers", _item(reader, operation).get("servers"))
+
+
+def _item(reader: Reader, operation: Part) -> dict[str, Any]:
+    """The path that an operation stands in."""
+    path = operation.pointer.rpartition("/")[0].rpartition("/")[2]
+    item: dict[str, Any] = reader.documents.openapi["paths"][path.replace("~1", "/").replace("~0", "~")]
+    return item
+
+
+def _above(*operations: Part) -> list[str]:
+    """The `servers` of the operations and of their paths."""
+    holders = [pointer for part in operations for pointer in (part.pointer, part.pointer.rpartition("/")[0])]
+    return [f"{pointer}/servers" for pointer in holders]

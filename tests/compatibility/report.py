@@ -79,6 +79,7 @@ RULES = frozenset(f"{direction}.{rule}" for direction in (REQUEST, RESPONSE) for
         "codes.union",
         "channel.removed",
         "channel.bindings",
+        "channel.moved",
         "frame.media",
         "close.added",
         "close.added_unexpected",

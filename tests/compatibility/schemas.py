@@ -109,6 +109,9 @@ class Schemas:
                 say(BREAKING, "removed", f"the member {name} is gone", node[-1].pointer, old.at("required"))
                 continue
             self.compare(node, new.members[name], direction)
+        # A name may be required that is declared nowhere.
+        undeclared = (old.required | new.required) - old.members.keys() - new.members.keys()
+        for name in [*(name for name in old.members if name in new.members), *sorted(undeclared)]:
             if (name in old.required) != (name in new.required):
                 must = name in new.required
                 level = ADDITIVE if must == (direction == RESPONSE) else BREAKING
@@ -169,6 +172,7 @@ class Schemas:
                 text = f"{keyword} added or taken away: which is wider cannot be told"
                 self._report.add(BREAKING, f"{direction}.variants.changed", text, *places, direction=direction)
             return
+        now = self._named_alike(was, now)
         for name, node in was.items():
             if name in now:
                 self.compare(node, now[name], direction)
@@ -179,6 +183,17 @@ class Schemas:
                 )
         for name in now.keys() - was.keys():
             self._widened("variant", f"the variant {name} is new", *places, direction)
+
+    def _named_alike(self, was: dict[str, Node], now: dict[str, Node]) -> dict[str, Node]:
+        """The variants of `now`, those that say the same as one that is gone under its name: only they are called anew."""
+        gone = {name: self._old.content(was[name]) for name in was.keys() - now.keys()}
+        named = {}
+        for name, node in now.items():
+            content = None if name in was else self._new.content(node)
+            former = next((old for old, said in gone.items() if content is not None and said == content), name)
+            gone.pop(former, None)
+            named[former] = node
+        return named
 
     def _rest(self, old: View, new: View, direction: str) -> None:
         for keyword in OPAQUE:

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from livebox.codegen.documents import Documents, escape, is_reference, resolve
 
-ALL_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean"})
+ALL_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 SAME = ("pattern", "format", "multipleOf", "uniqueItems")
@@ -82,6 +82,10 @@ class Reader:
             rest = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
             if rest:
                 parts.append(Part(part.pointer, rest))
+
+    def content(self, node: Node) -> list[Any]:
+        """What a node says, whatever it is called."""
+        return [self.whole(part.pointer, part.schema) for part in self.view(node).parts]
 
     def whole(self, pointer: str, value: Any, within: tuple[str, ...] = ()) -> Any:
         """A value with its references replaced, for comparing; a cycle is cut at the name."""

@@ -77,8 +77,14 @@ BREAKS: list[tuple[int, str, Edit]] = [
     (111, MEMBERS, renames("duration_ms", "duration")),
     (201, f"{MEMBERS}/name", drops("maxLength")),
     (201, f"{SCHEMAS}/Kind", sets(maxLength=5)),
+    (201, f"{MEMBERS}/name", lambda place: (place.pop("maxLength"), place.update(type=["string", "integer"], minimum=0, maximum=9))),
+    (201, MEMBERS, sets(note={"allOf": [{"type": "string"}, {"minLength": 1}]})),
+    (201, MEMBERS, sets(kind={"allOf": [{"$ref": "#/components/schemas/Money"}, {"properties": {"name": {"type": "string"}}}]})),
     (202, f"{MEMBERS}/tags", drops("maxItems")),
     (202, f"{MEMBERS}/tags", drops("items")),
+    (202, f"{MEMBERS}/tags", lambda place: (place.pop("maxItems"), place.update(type=["array", "boolean"]))),
+    (203, f"gateway{SCHEMAS}/AskFrame/properties", sets(size={"type": "integer"})),
+    (203, f"{MEMBERS}/name", sets(type=["string", "integer"])),
     (203, f"{MEMBERS}/duration_ms", drops("minimum")),
     (203, f"{MEMBERS}/done_percent", drops("maximum")),
     (203, f"{MEMBERS}/duration_ms", sets(maximum=2**53)),
@@ -86,11 +92,14 @@ BREAKS: list[tuple[int, str, Edit]] = [
     (204, f"{MEMBERS}/duration_ms", sets(pattern="^a$")),
     (205, f"{MEMBERS}/name", sets(nullable=True)),
     (205, f"{MEMBERS}/name", sets(type=["string", "null"])),
+    (205, MEMBERS, sets(note={"description": "Whatever you like."})),
+    (205, MEMBERS, sets(note=True)),
     (206, f"{MEMBERS}/shape", sets(discriminator={"propertyName": "kind"})),
     (206, f"{MEMBERS}/shape/oneOf", adds({"type": "boolean"})),
     (206, f"{MEMBERS}/shape/oneOf", adds({"$ref": "#/components/schemas/Circle"})),
     (207, f"{SCHEMAS}/Thing", drops("additionalProperties")),
     (207, f"{SCHEMAS}/Thing", sets(additionalProperties=True)),
+    (207, MEMBERS, sets(note={"allOf": [{"type": "object"}, {"properties": {"name": STRING}}]})),
     (208, f"{MEMBERS}/words", drops("propertyNames")),
     (208, f"{MEMBERS}/words", drops("maxProperties")),
     (209, "/components/responses/Thing/content/application~1json", sets(schema=TIDY.openapi["components"]["schemas"]["Thing"])),
@@ -185,6 +194,15 @@ def test_each_rule_is_broken_by_a_test_and_stands_on_the_page() -> None:
     on_the_page = [int(number) for number in re.findall(r"^\| (\d{3}) \|", PAGE, re.MULTILINE)]
     assert on_the_page == sorted(set(on_the_page)) == sorted(api_rules.RULES)
     assert {number for number, *_ in BREAKS} == set(api_rules.RULES)
+
+
+def test_a_part_may_leave_limits_to_the_others() -> None:
+    whole = {"type": "object", "additionalProperties": False, "properties": {"name": STRING, "kind": STRING}}
+    narrow = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1}}}
+    named = {"allOf": [{"$ref": "#/components/schemas/Whole"}, narrow]}
+    made = copy.deepcopy(TIDY)
+    made.openapi["components"]["schemas"].update(Whole=whole, Named=named)
+    assert list(api_rules.broken(made)) == []
 
 
 def test_the_contract_keeps_the_rules() -> None:

@@ -54,6 +54,7 @@ components:
     Problem: {type: object, properties: {code: {$ref: '#/components/schemas/ProblemCode'}}}
     ProblemCode: {type: string, maxLength: 20, enum: [gone, busy]}
     Plain: {type: string, maxLength: 9}
+    Same: {type: string, maxLength: 9}
     One: {type: object, required: [kind], properties: {kind: {const: one}}}
     Two: {type: object, required: [kind], properties: {kind: {const: two}}}
 """
@@ -61,9 +62,9 @@ GATEWAY = """
 info: {title: Mini, version: 1.0.0}
 defaultContentType: application/json
 x-close-codes: {4001: {name: again, reconnect: true, meaning: Again.}}
-channels: {gateway: {address: /v1/gateway, bindings: {ws: {method: GET}}}}
+channels: {gateway: {address: /v1/gateway, bindings: {ws: {method: GET}}}, other: {address: /v1/other}}
 operations:
-  receiveDo: {action: receive, messages: [{$ref: '#/components/messages/do'}]}
+  receiveDo: {action: receive, channel: {$ref: '#/channels/gateway'}, messages: [{$ref: '#/components/messages/do'}]}
   receiveStop: {action: receive, messages: [{$ref: '#/components/messages/stop'}]}
   sendDone: {action: send, messages: [{$ref: '#/components/messages/done'}]}
   sendBye: {action: send, messages: [{$ref: '#/components/messages/bye'}]}
@@ -112,6 +113,8 @@ def found(old: Documents, new: Documents) -> list[tuple[str, str]]:
 B, A = BREAKING, ADDITIVE
 MEMBERS: list[tuple[str, Any, Any, tuple[str, str], tuple[str, str]]] = [
     ("type", {"type": "integer"}, {"type": "number"}, ("type.widened", A), ("type.widened", B)),
+    ("null", {"type": "integer"}, {"type": ["integer", "null"]}, ("type.widened", A), ("type.widened", B)),
+    ("no null", {"type": ["string", "null"]}, {"type": "string"}, ("type.narrowed", B), ("type.narrowed", A)),
     ("type back", {"type": "number"}, {"type": "integer"}, ("type.narrowed", B), ("type.narrowed", A)),
     ("value", {"enum": ["a"]}, {"enum": ["a", "b"]}, ("values.widened", A), ("values.widened", B)),
     ("no value", {"enum": ["a", "b"]}, {"enum": ["b"]}, ("values.narrowed", B), ("values.lost", B)),
@@ -144,6 +147,10 @@ MEMBERS: list[tuple[str, Any, Any, tuple[str, str], tuple[str, str]]] = [
      ("variant.widened", A), ("variant.widened", B)),
     ("no variant", {"anyOf": [{"type": "string"}, {"type": "array"}]}, {"anyOf": [{"type": "string"}]},
      ("variant.removed", B), ("variant.removed", B)),
+    ("variant called anew", {"anyOf": [{"$ref": "#/components/schemas/Plain"}]},
+     {"anyOf": [{"$ref": "#/components/schemas/Same"}]}, ("form", DOCS), ("form", DOCS)),
+    ("must, though not declared", {"type": "object"}, {"type": "object", "required": ["a"]},
+     ("member.required", B), ("member.required", A)),
     ("variants", {}, {"oneOf": [{}]}, ("variants.changed", B), ("variants.changed", B)),
     ("member", {"properties": {}, "additionalProperties": False},
      {"properties": {"a": {}}, "additionalProperties": False}, ("member.added", A), ("member.added", A)),
@@ -189,6 +196,9 @@ CONTRACT: list[tuple[str, str, str, Callable[[Any], Any]]] = [
     ("operation.renamed", B, PUT, setting(operationId="putOther")),
     ("rate.changed", A, PUT, setting(**{"x-rate-class": "read"})),
     ("root.changed", B, "", setting(servers=[{"url": "/v2"}])),
+    ("root.changed", B, PUT, setting(servers=[{"url": "/v2"}])),
+    ("root.changed", B, "/paths/~1v1~1things~1{thing_id}", setting(servers=[{"url": "/v2"}])),
+    ("root.changed", B, "gateway", setting(servers={"one": {"host": "other", "protocol": "wss"}})),
     ("security.widened", A, PUT, setting(security=[])),
     ("security.widened", A, PUT, setting(security=[{"bearer": []}, {"more": []}])),
     ("security.narrowed", B, PUT, setting(security=[{"bearer": [], "more": []}])),
@@ -233,7 +243,11 @@ CONTRACT: list[tuple[str, str, str, Callable[[Any], Any]]] = [
     ("prose", DOCS, f"{PUT}", setting(summary="Lay it down")),
     ("channel.removed", B, f"{G}/channels/gateway", setting(address="/v2/gateway")),
     ("channel.bindings", B, f"{G}/channels/gateway", without("bindings")),
+    ("channel.moved", B, f"{G}/operations/receiveDo", setting(channel={"$ref": "#/channels/other"})),
     ("frame.media", B, G, setting(defaultContentType="application/cbor")),
+    ("frame.media", B, f"{G}/components/messages/do", setting(contentType="application/cbor")),
+    ("frame.media", B, f"{G}/components/messages/done", setting(headers={"type": "object", "required": ["a"]})),
+    ("frame.media", B, f"{G}/operations/receiveDo", setting(security=[{"type": "http", "scheme": "basic"}])),
     ("request.frame.removed", B, f"{G}/operations", without("receiveStop")),
     ("response.frame.removed", B, f"{G}/operations", without("sendBye")),
     ("request.frame.added", A, f"{G}/operations",
@@ -302,6 +316,16 @@ def test_what_refers_to_itself_is_compared_once() -> None:
 def test_a_member_that_is_called_like_a_keyword_is_a_member() -> None:
     before = edited(f"{OUT}/properties", setting(description={"maxLength": 5}, properties={"maxLength": 5}))
     assert found(before, BASE) == [(BREAKING, "response.member.removed")] * 2
+
+
+def test_a_security_scheme_may_be_called_otherwise() -> None:
+    after = copy.deepcopy(BASE)
+    schemes = after.openapi["components"]["securitySchemes"]
+    schemes["token"] = schemes.pop("bearer")
+    after.openapi["security"] = [{"token": []}]
+    assert {change.level for change in compare(BASE, after)} == {DOCS}
+    schemes["token"]["scheme"] = "basic"
+    assert "security.narrowed" in {change.rule for change in compare(BASE, after)}
 
 
 def test_a_path_may_call_its_parameter_otherwise_only_at_a_price() -> None:

@@ -20,7 +20,11 @@ from livebox.reference.pages import STATIC
 from tests.fixtures.server import Clients
 
 ROOT = Path(__file__).parents[2]
-PATHS = {path: path.rpartition("/")[2] if path.count("/") > 1 else "index.html" for path, _ in reference.files()}
+PATHS = {
+    path: path.rpartition("/")[2] if path.count("/") > 1 else "index.html"
+    for path, _ in reference.files()
+    if path != "/docs/"
+}
 INDEX = (ROOT / "livebox/reference/index.html").read_text(encoding="utf-8")
 
 
@@ -57,6 +61,13 @@ async def test_a_file_comes_with_its_type_and_policy(clients: Clients, path: str
     assert (post.status, post.code) == (405, "method_not_allowed")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_slash_too_many_leads_to_the_page(clients: Clients, method: str) -> None:
+    got = await clients[None].request(method, "/docs/", headers={"If-None-Match": "*"}, check=False)
+    assert (got.status, got.body, got.headers["Location"]) == (308, b"", "../docs")
+    assert "ETag" not in got.headers
+
+
 @pytest.mark.parametrize("name", STATIC)
 async def test_a_server_shows_what_stands_in_docs(clients: Clients, name: str) -> None:
     got = await clients[None].get(f"/docs/{name}", check=False)
@@ -64,7 +75,7 @@ async def test_a_server_shows_what_stands_in_docs(clients: Clients, name: str) -
 
 
 @pytest.mark.parametrize(
-    "path", ["/docs/", "/docs/swagger.html", "/docs/..%2fopenapi.yaml", "/docs/swagger-ui.css.map"]
+    "path", ["/docs//", "/docs/swagger.html", "/docs/..%2fopenapi.yaml", "/docs/swagger-ui.css.map"]
 )
 async def test_nothing_else_is_there(clients: Clients, path: str) -> None:
     got = await clients[None].get(path, check=False)

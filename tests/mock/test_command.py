@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -16,6 +17,11 @@ from click.testing import CliRunner
 from livebox.cli import main
 from tests.mock.test_page import LISTENS, PATIENCE, ROOT
 
+HALF = (
+    b"POST /v1/spaces HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer x\r\nContent-Type: application/json\r\n"
+    b"Expect: 100-continue\r\nContent-Length: 50\r\n\r\n{"
+)
+
 
 def test_it_says_where_it_listens_and_ends_with_ctrl_c() -> None:
     command = [sys.executable, "-m", "livebox", "mock", "--port", "0"]
@@ -27,10 +33,29 @@ def test_it_says_where_it_listens_and_ends_with_ctrl_c() -> None:
     assert (process.returncode, errors) == (0, "")
 
 
+def test_half_a_request_does_not_keep_it_from_ending() -> None:
+    command = [sys.executable, "-m", "livebox", "mock", "--port", "0"]
+    env = {**os.environ, "LIVEBOX_HTTP_BODY_TIMEOUT": "600"}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        found = LISTENS.match(process.stdout.readline())
+        assert found
+        with socket.create_connection(("127.0.0.1", int(found[1].rpartition(":")[2]))) as half:
+            half.sendall(HALF)
+            assert half.recv(100).startswith(b"HTTP/1.1 100 ")  # the mock waits for the body from now on
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (0, "")
+
+
 def test_what_is_wrong_is_told_in_one_line() -> None:
     refused = CliRunner().invoke(main, ["mock", "--script", "nothing"])
     assert refused.exit_code == 2
     assert "there are run, cut, resync" in refused.output
+    assert CliRunner().invoke(main, ["mock", "--pace", "nan"]).exit_code == 2
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

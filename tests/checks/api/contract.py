@@ -84,7 +84,7 @@ class Contract:
     def whole(self, schema: Any, file: str = OPENAPI) -> dict[str, Any]:
         """A schema with the one that it refers to; what stands beside a reference wins."""
         if not is_reference(schema):
-            return dict(schema)
+            return dict(schema) if isinstance(schema, dict) else {}  # `true` says nothing
         name, target = resolve(self.documents, file, schema["$ref"])
         return self.whole(target, name) | {key: value for key, value in schema.items() if key != "$ref"}
 

@@ -13,24 +13,58 @@ import jsonschema
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from livebox.codegen.documents import ASYNCAPI, OPENAPI, is_reference
+from livebox.codegen.documents import ASYNCAPI, OPENAPI, at, escape, is_reference, resolve
 from tests.checks.api.contract import Contract, Finding, rule
 
 LARGEST = 2**53 - 1
 REPEATS = (opcodes.MAX_REPEAT, opcodes.MIN_REPEAT)
+SAYS_WHAT = {"type", "$ref", "const", "enum", "oneOf", "anyOf", "allOf"}
+PARTS = re.compile(r"/(allOf|anyOf|oneOf)/\d+$|/(propertyNames|if|then|else|contains)$|/(if|then|else)/")
+"""Where a schema stands that may leave to others what it is about."""
 MANY = 1000
 """A repetition that may go on longer than this counts as endless."""
 
 
-def _refines(pointer: str) -> bool:
-    """Whether a schema only narrows what another part of an `allOf` says whole."""
-    return "/allOf/" in pointer
+def _refines(contract: Contract, pointer: str, *keywords: str) -> bool:
+    """Whether a schema only narrows what another part of an `allOf` says at the same place, with one of `keywords`."""
+    file, _, path = pointer.partition("#")
+    parts = path.split("/allOf/")
+    for depth in range(1, len(parts)):
+        holder = at(contract.documents.named(file), "/allOf/".join(parts[:depth]))
+        index, *tokens = "/allOf/".join(parts[depth:]).split("/")
+        others = [part for place, part in enumerate(holder["allOf"]) if place != int(index)]
+        beside = {key: value for key, value in holder.items() if key != "allOf"}
+        if any(_says(contract, file, part, tokens, keywords) for part in (*others, beside)):
+            return True
+    return False
+
+
+def _says(contract: Contract, file: str, schema: Any, tokens: list[str], keywords: tuple[str, ...]) -> bool:
+    """Whether a schema says one of `keywords` below `tokens`, itself or by what it refers to and consists of."""
+    if not isinstance(schema, dict):
+        return False
+    if is_reference(schema):
+        name, target = resolve(contract.documents, file, schema["$ref"])
+        if _says(contract, name, target, tokens, keywords):
+            return True
+    if any(_says(contract, file, part, tokens, keywords) for part in schema.get("allOf", ())):
+        return True
+    if not tokens:
+        return any(keyword in schema for keyword in keywords)
+    token = tokens[0].replace("~1", "/").replace("~0", "~")
+    return token in schema and _says(contract, file, schema[token], tokens[1:], keywords)
+
+
+def _may_be(schema: dict[str, Any], *names: str) -> bool:
+    """Whether values of one of these types are taken by name."""
+    types = schema.get("type", ())
+    return not set(names).isdisjoint([types] if isinstance(types, str) else types)
 
 
 @rule(201)
 def strings(contract: Contract) -> Iterator[Finding]:
     for pointer, schema in contract.schemas:
-        if schema.get("type") == "string" and "maxLength" not in schema and not _refines(pointer):
+        if _may_be(schema, "string") and "maxLength" not in schema and not _refines(contract, pointer, "maxLength"):
             yield pointer, "a string without maxLength"
         for value in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]:
             if len(str(value)) > schema.get("maxLength", LARGEST):
@@ -40,14 +74,14 @@ def strings(contract: Contract) -> Iterator[Finding]:
 @rule(202)
 def arrays(contract: Contract) -> Iterator[Finding]:
     for pointer, schema in contract.schemas:
-        if schema.get("type") == "array" and not {"maxItems", "items"} <= schema.keys():
+        if _may_be(schema, "array") and not {"maxItems", "items"} <= schema.keys():
             yield pointer, "an array without maxItems or items"
 
 
 @rule(203)
 def numbers(contract: Contract) -> Iterator[Finding]:
     for pointer, schema in contract.schemas:
-        if schema.get("type") not in ("integer", "number"):
+        if not _may_be(schema, "integer", "number"):
             continue
         low, high = (schema.get(name, schema.get(f"exclusive{name.title()}")) for name in ("minimum", "maximum"))
         if low is None or high is None:
@@ -102,9 +136,16 @@ def _parts(operator: Any, value: Any) -> list[Any]:
 @rule(205)
 def nulls(contract: Contract) -> Iterator[Finding]:
     for pointer, schema in contract.schemas:
-        types = schema.get("type", ())
-        if "nullable" in schema or types == "null" or (isinstance(types, list) and "null" in types):
+        if "nullable" in schema or _may_be(schema, "null"):
             yield pointer, "allows null; leave the member out instead"
+        elif SAYS_WHAT.isdisjoint(schema) and not PARTS.search(pointer):
+            yield pointer, "says not what it is, so it allows null and everything else"
+        for name, member in schema.get("properties", {}).items():
+            if not isinstance(member, dict):
+                yield (
+                    f"{pointer}/properties/{escape(name)}",
+                    "says not what it is, so it allows null and everything else",
+                )
 
 
 @rule(206)
@@ -138,8 +179,9 @@ def _tag(contract: Contract, schema: dict[str, Any]) -> str:
 @rule(207)
 def objects(contract: Contract) -> Iterator[Finding]:
     for pointer, schema in contract.schemas:
-        closing = {"additionalProperties", "unevaluatedProperties"} & schema.keys()
-        if schema.get("type") == "object" and not closing and not _refines(pointer):
+        closing = ("additionalProperties", "unevaluatedProperties")
+        closed = any(keyword in schema for keyword in closing)
+        if _may_be(schema, "object") and not closed and not _refines(contract, pointer, *closing):
             yield pointer, "an object that takes whatever comes"
         if schema.get("additionalProperties") is True:
             yield pointer, "an object that takes whatever comes"
