@@ -130,6 +130,14 @@ def test_what_the_operation_does_not_have_is_named(client: Client, prefer: str, 
         assert word in answered.body["detail"]
 
 
+def test_a_long_name_leaves_room_for_those_that_there_are(client: Client) -> None:
+    for prefer in ("example=", "code="):
+        answered = client.ask("GET", RUN, {**BEARER, "Prefer": prefer + "a" * 3000})
+        assert answered.status == 400
+        assert answered.body["detail"].endswith(".")
+        assert "waiting_input" in answered.body["detail"]
+
+
 def test_other_preferences_mean_nothing(client: Client) -> None:
     assert (
         client.ask("GET", RUN, {**BEARER, "Prefer": "respond-async, wait=10, dynamic=true"}).ok()["state"] == "running"
