@@ -23,7 +23,9 @@ async def test_a_registered_run_is_watched_and_cancelled(sit: Sit, stage: Stage)
     stage.as_("lotse").call("recordSpend", spent, run_id=run["id"], entry_id=fresh()).ok()
     await page.shows("Read the folder", box(run=run["id"]))
     await page.shows("EUR 0.0042", box(run=run["id"]))
-    assert await page.js(f"document.querySelector({box('.to-thread', run['id'])!r}).hidden"), "there is no thread to open"
+    assert await page.js(f"document.querySelector({box('.to-thread', run['id'])!r}).hidden"), (
+        "there is no thread to open"
+    )
     await page.click(box(".cancel", run["id"]))
     await in_state(page, "cancelled", run["id"])
     ended = stage.as_(OWNER).call("getRun", run_id=run["id"]).ok()
