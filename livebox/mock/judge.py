@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -13,12 +13,16 @@ from generated.field_errors import FieldError
 from generated.operations import Operation
 from generated.parameters import READERS
 from generated.validators import BODY_ERRORS, checker
+from handlers import publishing
 from livebox.bodies import Bodies
 from livebox.edge import PATCH, Incoming, code_of
 from livebox.live import patch
 from livebox.live.patch import PatchRefused
 from livebox.live.request import patch_request
 from livebox.responses import Refusal
+
+_UNIT: Final = "putAgentRunSnapshot"
+"""Its members have to go together in ways that a schema does not say."""
 
 
 class Whole:
@@ -56,7 +60,7 @@ class Judge:
         return Refusal(code_of(operation, errors), errors) if errors else None
 
     async def _errors(self, request: Whole, operation: Operation) -> list[FieldError]:
-        _, errors = READERS[operation.id](request)
+        parameters, errors = READERS[operation.id](request)
         arrived = cast(web.BaseRequest, request)
         check = BODY_ERRORS.get(operation.id)
         if check is None:
@@ -64,8 +68,11 @@ class Judge:
         if operation.id == PATCH:
             body, wrong, size = await self._bodies.read_late(arrived, operation, check)
             return errors + patch_errors(body, wrong, size)
-        _, wrong = await self._bodies.read(arrived, operation, check)
-        return errors + wrong
+        body, wrong = await self._bodies.read(arrived, operation, check)
+        errors += wrong
+        if operation.id == _UNIT and not errors:
+            return publishing.findings(cast(dict[str, Any], parameters)["snapshot_id"], body)
+        return errors
 
 
 def patch_errors(body: Any, found: list[FieldError], size: int) -> list[FieldError]:

@@ -12,6 +12,8 @@ from livebox.responses import PROBLEM_JSON, Refusal, problem_document
 
 PREFER: Final = "Prefer"
 MAX_DETAIL: Final = 1000
+MAX_SHOWN: Final = 60
+"""Characters of a wrong name that are told again, so that there is room for the right ones."""
 
 #: One preference: its name, its value, and parameters that mean nothing here.
 _PREFERENCE: Final = re.compile(
@@ -79,13 +81,13 @@ def choose(operation_id: str, known: list[Example], asked: Wanted) -> Example:
     """The answer that was asked for. Raises Refusal for a name or status that the operation does not have."""
     there = [example for example in known if asked.code in ("", str(example.status))]
     if not there:
-        raise _unknown(operation_id, known, f"There is no status {asked.code!r}.")
+        raise _unknown(operation_id, known, f"There is no status {asked.code[:MAX_SHOWN]!r}.")
     if not asked.example:
         return there[0]
     for example in there:
         if example.name == asked.example:
             return example
-    raise _unknown(operation_id, there, f"There is no example {asked.example!r}.")
+    raise _unknown(operation_id, there, f"There is no example {asked.example[:MAX_SHOWN]!r}.")
 
 
 def _unknown(operation_id: str, known: list[Example], what: str) -> Refusal:

@@ -59,7 +59,9 @@ class Rest:
 
     def _operation(self, method: str, path: str, raw: Json, item: Json) -> Iterator[str]:
         yield tag("h3", inline(raw["summary"]), id=raw["operationId"])
-        yield tag("p", tag("strong", method), " ", code(path), " ", tag("span", raw["operationId"], class_="chip"))
+        yield tag(
+            "p", tag("strong", method), " ", code(path), " ", tag("span", escape(raw["operationId"]), class_="chip")
+        )
         yield prose(raw.get("description", ""))
         yield tag("p", self._access(raw), class_="quiet")
         parameters = [self._follow(entry) for entry in (*item.get("parameters", ()), *raw.get("parameters", ()))]
@@ -84,7 +86,7 @@ class Rest:
             access = "For everybody with a bearer token."
         else:
             access = "For everybody."
-        return access + (f" Counts as {raw['x-rate-class']}." if "x-rate-class" in raw else "")
+        return access + (f" Counts as {escape(raw['x-rate-class'])}." if "x-rate-class" in raw else "")
 
     def _answers(self, raw: Json) -> Iterator[tuple[str, str, str, str]]:
         for status, entry in raw["responses"].items():
@@ -122,4 +124,4 @@ class Rest:
 def _parameter(raw: Json) -> tuple[str, str, str, str, str]:
     required = "" if raw.get("required") else tag("span", " optional", class_="quiet")
     schema = raw["schema"]
-    return code(raw["name"]) + required, raw["in"], kind(schema), bounds(schema), inline(raw["description"])
+    return code(raw["name"]) + required, escape(raw["in"]), kind(schema), bounds(schema), inline(raw["description"])

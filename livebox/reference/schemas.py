@@ -40,7 +40,7 @@ def kind(schema: Schema) -> str:
         return f"object by name of {kind(schema['additionalProperties'])}"
     if schema.get("properties"):
         return "object with " + ", ".join(code(name) for name in schema["properties"])
-    return str(schema.get("type", "any value"))
+    return escape(str(schema.get("type", "any value")))
 
 
 def bounds(schema: Schema) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from generated.operations import OPERATIONS
 from generated.problems import PROBLEMS
 from livebox.file import MEDIA, File
 from livebox.reference import files as reference
+from livebox.reference.gateway import gateway_page
 from livebox.reference.markup import inline, prose, table
 from livebox.reference.pages import STATIC
+from livebox.reference.rest import Rest
 from tests.fixtures.server import Clients
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +135,23 @@ def test_the_gateway_page_tells_of_every_frame_with_examples_and_of_every_close_
     assert set(map(int, re.findall(r'<th scope="row"><code>(\d+)', closes))) == {
         close.code for close in CLOSES.values()
     }
+
+
+@pytest.mark.parametrize("name", ["openapi", "asyncapi"])
+def test_no_text_of_a_contract_becomes_markup(name: str) -> None:
+    kept = {"$ref", "action", "name", "tags", "x-problem-codes"}  # what others refer to
+
+    def hostile(node: Any, key: str = "") -> Any:
+        if isinstance(node, dict):
+            return {inner: hostile(value, inner) for inner, value in node.items()}
+        if isinstance(node, list):
+            return [hostile(value, key) for value in node]
+        return f"{node}<b onclick='\">&" if isinstance(node, str) and key not in kept else node
+
+    document = hostile(json.loads((ROOT / f"generated/{name}.json").read_bytes()))
+    page = gateway_page(document) if name == "asyncapi" else Rest(document).page()
+    assert "&lt;b onclick=" in page
+    assert "<b" not in page.replace("<body>", "")
 
 
 def test_markup_escapes_what_is_no_markup() -> None:

@@ -130,6 +130,28 @@ def test_what_the_operation_does_not_have_is_named(client: Client, prefer: str, 
         assert word in answered.body["detail"]
 
 
+def test_a_long_name_leaves_room_for_those_that_there_are(client: Client) -> None:
+    for prefer in ("example=", "code="):
+        answered = client.ask("GET", RUN, {**BEARER, "Prefer": prefer + "a" * 3000})
+        assert answered.status == 400
+        assert answered.body["detail"].endswith(".")
+        assert "waiting_input" in answered.body["detail"]
+
+
+def test_a_unit_that_does_not_hang_together_is_refused(client: Client) -> None:
+    case = next(one for one in operations() if one.id == "putAgentRunSnapshot").case("valid")
+    body = json.loads(case.body or b"")
+    body["snapshot"]["state"] = "terminal"
+    body["snapshot"].pop("terminal", None)
+    body["snapshot"]["parent"] = case.target.rpartition("/")[2]
+    refused = client.ask(case.method, case.target, case.headers, json.dumps(body).encode())
+    assert (refused.status, refused.body["code"]) == (400, "validation_failed")
+    assert [(error["code"], error["pointer"]) for error in refused.body["errors"]] == [
+        ("required", "/snapshot/terminal"),
+        ("invalid_value", "/snapshot/parent"),
+    ]
+
+
 def test_other_preferences_mean_nothing(client: Client) -> None:
     assert (
         client.ask("GET", RUN, {**BEARER, "Prefer": "respond-async, wait=10, dynamic=true"}).ok()["state"] == "running"
