@@ -266,36 +266,3 @@ def test_every_gateway_message_has_examples_that_are_valid() -> None:
         assert message["examples"]
         for example in message["examples"]:
             assert checker(f"/messages/{message['name']}")(example["payload"]) == []
-
-
-@pytest.mark.long
-def test_the_two_validators_agree_on_wrong_values() -> None:
-    """Taking away or retyping any member of any example is judged alike by the fast validator and the oracle."""
-    disagreements = []
-    judged = 0
-    for operation, part, pointer, content, _ in CONTENTS:
-        oracle, fast = _oracle(content["schema"]), checker(pointer)
-        for example in content.get("examples", {}).values():
-            for mutant in _mutants(follow(DOCUMENTS, example)["value"]):
-                judged += 1
-                if oracle.is_valid(mutant) != fast.is_valid(mutant):
-                    disagreements.append((operation, part, mutant))
-    assert disagreements == []
-    assert judged > 1000
-
-
-def _mutants(value: Any) -> Iterator[Any]:
-    """Copies of an object with one member taken away, retyped, emptied, made too long, or one added."""
-    if not isinstance(value, dict):
-        return
-    yield {**value, "unknown member": 1}
-    for key, member in value.items():
-        yield {name: other for name, other in value.items() if name != key}
-        for replacement in (None, {}, [], "", "x" * 200_000, -1, 2**53, 0.5, True, "null\0"):
-            yield {**value, key: replacement}
-        if isinstance(member, dict):
-            for inner in _mutants(member):
-                yield {**value, key: inner}
-        if isinstance(member, list) and member:
-            for inner in _mutants(member[0]):
-                yield {**value, key: [inner, *member[1:]]}

@@ -73,8 +73,6 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("at", "2026-11-02 09:30:00Z", "bad_time", "/at"),
     ("at", "2026-11-02T24:00:00Z", "bad_time", "/at"),
     ("at", "2026-11-02T09:30:00+24:00", "bad_time", "/at"),
-    ("at", "2026-11-02T09:30:00+16:00", "bad_time", "/at"),
-    ("at", "2026-11-02T09:30:00-23:59", "bad_time", "/at"),
     ("at", "0000-01-01T00:00:00Z", "bad_time", "/at"),
     ("at", "2026-11-02T09:30:00Z\n", "bad_time", "/at"),
     ("kind", "c", "not_allowed_value", "/kind"),

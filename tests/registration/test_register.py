@@ -147,8 +147,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"user_dims": {"team": 4}}, "wrong_type", "/user_dims/team"),
     ({"user_dims": {"__proto__": "x"}}, "invalid_value", "/user_dims/__proto__"),
     ({"started_at": "2026-11-02T09:30:00"}, "bad_time", "/started_at"),
-    ({"started_at": "2026-11-02T09:30:00+16:00"}, "bad_time", "/started_at"),
-    ({"started_at": "2026-11-02T09:30:00-23:59"}, "bad_time", "/started_at"),
     ({"budget": {}}, "too_few", "/budget"),
     ({"budget": {"tokens": 0}}, "out_of_range", "/budget/tokens"),
     ({"budget": {"steps": -1}}, "out_of_range", "/budget/steps"),
