@@ -9,6 +9,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -71,8 +72,9 @@ class Playing:
         return self
 
     def stop(self) -> None:
-        """Have it stop."""
-        self._loop.call_soon_threadsafe(self._over.set)
+        """Have it stop; it may have by now."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._over.set)
 
     def __exit__(self, *_: object) -> None:
         self.stop()
