@@ -19,23 +19,29 @@ BEGIN
         RETURN livebox.refused(v_denial);
     END IF;
     v_tree := ARRAY(SELECT livebox.run_tree(v_me, v_run, v_most + 1));
+    -- Read once, added up three times.
+    WITH lines AS MATERIALIZED (
+        SELECT * FROM livebox.spend_lines(v_tree[:v_most])
+    ), agents AS (
+        SELECT l.agent_id, jsonb_strip_nulls(jsonb_build_object(
+                   'agent_id', l.agent_id,
+                   'own', livebox.spend_totals(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), 1),
+                   'subtree', livebox.spend_totals(jsonb_agg(l.line)))) AS item
+          FROM lines l GROUP BY l.agent_id ORDER BY l.agent_id LIMIT 1000
+    ), dimensions AS (
+        SELECT d.key AS name, d.value, jsonb_strip_nulls(jsonb_build_object(
+                   'name', d.key, 'value', d.value,
+                   'own', livebox.spend_totals(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), 1),
+                   'subtree', livebox.spend_totals(jsonb_agg(l.line)))) AS item
+          FROM lines l, jsonb_each_text(l.user_dims) AS d
+         GROUP BY d.key, d.value ORDER BY d.key, d.value LIMIT 1000
+    )
     SELECT livebox.spend_totals(coalesce(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), '[]'), 1),
-           livebox.spend_totals(coalesce(jsonb_agg(l.line), '[]'), least(cardinality(v_tree), v_most))
-      INTO v_own, v_subtree
-      FROM livebox.spend_lines(v_tree[:v_most]) l;
-    SELECT jsonb_agg(shown.item ORDER BY shown.agent_id) INTO v_agents
-      FROM (SELECT l.agent_id, jsonb_strip_nulls(jsonb_build_object(
-                       'agent_id', l.agent_id,
-                       'own', livebox.spend_totals(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), 1),
-                       'subtree', livebox.spend_totals(jsonb_agg(l.line)))) AS item
-              FROM livebox.spend_lines(v_tree[:v_most]) l GROUP BY l.agent_id ORDER BY l.agent_id LIMIT 1000) AS shown;
-    SELECT jsonb_agg(shown.item ORDER BY shown.name, shown.value) INTO v_dimensions
-      FROM (SELECT d.key AS name, d.value, jsonb_strip_nulls(jsonb_build_object(
-                       'name', d.key, 'value', d.value,
-                       'own', livebox.spend_totals(jsonb_agg(l.line) FILTER (WHERE l.run_id = v_run), 1),
-                       'subtree', livebox.spend_totals(jsonb_agg(l.line)))) AS item
-              FROM livebox.spend_lines(v_tree[:v_most]) l, jsonb_each_text(l.user_dims) AS d
-             GROUP BY d.key, d.value ORDER BY d.key, d.value LIMIT 1000) AS shown;
+           livebox.spend_totals(coalesce(jsonb_agg(l.line), '[]'), least(cardinality(v_tree), v_most)),
+           (SELECT jsonb_agg(a.item ORDER BY a.agent_id) FROM agents a),
+           (SELECT jsonb_agg(d.item ORDER BY d.name, d.value) FROM dimensions d)
+      INTO v_own, v_subtree, v_agents, v_dimensions
+      FROM lines l;
     RETURN livebox.done('ok', jsonb_strip_nulls(jsonb_build_object(
         'run_id', v_run, 'own', v_own, 'subtree', v_subtree, 'agents', v_agents, 'dimensions', v_dimensions,
         'truncated', nullif(cardinality(v_tree) > v_most, false))));
